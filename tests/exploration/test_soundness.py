@@ -73,7 +73,7 @@ class Watched(Dialogue):
 @st.composite
 def timed_plans(draw: st.DrawFn) -> str:
     """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates, and
-    for elements to last.
+    for elements to last, or for one that goes with another.
     """
     text = draw(plans())
 
@@ -84,18 +84,31 @@ def timed_plans(draw: st.DrawFn) -> str:
 
     def dated(written: re.Match[str]) -> str:
         """A transition that waits for a date as well."""
-        date = draw(st.sampled_from(["", "", "", '<time seconds="0"/>', '<time seconds="0" years="2023"/>']))
+        date = draw(st.sampled_from(["", "", "", *DATES]))
         return f"{date}</transition>"
 
     def lasting(written: re.Match[str]) -> str:
-        """A transition whose conditions must last."""
-        if "on-error" in written[0]:
-            return written[0]
+        """A transition whose conditions must last, or of which the second depends on the first."""
+        text = written[0]
+        if text.count("<condition") == 2 and draw(st.booleans()):
+            first, _, second = text.rpartition("</match>")
+            text = f"{first}[@n = $it/@n]</match>{second}"
+            return text.replace("<condition", '<condition as="it"', 1)
+        if "on-error" in text:
+            return text
         duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"']))
-        return written[0].replace("<condition", f"<condition{duration}")
+        return text.replace("<condition", f"<condition{duration}")
 
     text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))
     return re.sub("</transition>", dated, text)
+
+
+DATES = (
+    '<time seconds="0"/>',
+    '<time seconds="0" years="2023"/>',
+    '<time after="2s"/>',
+    '<time after="1d" weekdays="0-4" missed="skip"/>',
+)
 
 
 def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
@@ -110,6 +123,10 @@ def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
         said.until_woken()
     elif what == 6:
         said.passes(data.draw(st.sampled_from([1.0, 70.0, 4e7])))
+    elif what == 7 and data.draw(st.booleans()):
+        said.now += data.draw(st.sampled_from([1.0, 70.0, 4e7]))
+        said.up_since = said.now  # no daemon was there meanwhile
+        said.passes(0.0)
     elif what == 7:
         run = data.draw(st.sampled_from([run for run in runs if run not in said.finished] or runs))
         said.tell(run, Signalled(said._next(), said.now, f"signal.{what}", "green", (), {"n": 3}))

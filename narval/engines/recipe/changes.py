@@ -189,15 +189,27 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25)."""
+    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
+
+    `since` is when they had ended, if the transition has appointments (N41).
+    """
 
     transition: str
     date: float
     wake: str
+    since: float = 0.0
 
 
 class DateCome(PlanChange, frozen=True):
     """The date is there; from now on the transition waits for its conditions alone."""
+
+    transition: str
+
+
+class DateGivenUp(PlanChange, frozen=True):
+    """No date of the transition comes any more, and that is as it was to be: it was missed, and is not made
+    up for (N41).
+    """
 
     transition: str
 
@@ -236,13 +248,15 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
-    in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
+    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
+    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
+    other transition had led to."""
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class MadeImpossible(PlanChange, frozen=True):

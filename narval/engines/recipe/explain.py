@@ -26,9 +26,25 @@ def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str
 def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
     if state.status in ("done", "end"):
         going_on = ", ".join(dict.fromkeys(state.calls.values()))
-        return f"step {definition.end.id} was reached" + (f"; still running: {going_on}" if going_on else "")
+        return _ended_well(definition, state) + (f"; still running: {going_on}" if going_on else "")
     unhandled = [_unhandled(state, definition.steps[step]) for step in state.in_error]
     return "; ".join(unhandled) if unhandled and state.status in ("failed-end", "failed") else None
+
+
+def _ended_well(definition: Recipe, state: PlanState) -> str:
+    """The end step was reached, or nothing was left because a date was given up (N41)."""
+    if state.step(definition.end.id).state in ("done", "history"):
+        return f"step {definition.end.id} was reached"
+    given_up = [name for name, transition in state.transitions.items() if transition.given_up]
+    reasons = (
+        f"transition {name} is {state.transition(name).state}: {_given_up(state, name)}" for name in given_up
+    )
+    return f"nothing was left to do: {'; '.join(reasons)}"
+
+
+def _given_up(state: PlanState, transition: str) -> str:
+    """The reason why no date of a transition will come, and none is missed."""
+    return "its date was missed, and is not made up for"
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
@@ -83,6 +99,8 @@ def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> s
 
 def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: int = 0) -> str:
     """The reason why a transition cannot fire any more: the state of the in-step that it lacks."""
+    if state.transition(transition.id).given_up:
+        return _given_up(state, transition.id)
     for link in transition.ins:
         step, word = link.step, state.step(link.step.id).state
         if word == "history":
@@ -99,8 +117,8 @@ def _instead(state: PlanState, transition: Transition, step: Step) -> str:
     """The rival that was taken instead, and ended the in-step that both have (N22)."""
     for rival in step.outs:
         if rival is not transition and state.transition(rival.id).state == "fired":
-            took = state.transition(rival.id).took
-            elements = f" with elements {listed(took)}" if took else ""
+            took = taken(rival, state.transition(rival.id))
+            elements = f" with {took}" if took else ""
             order = f" (priority {rival.priority}, that of {transition.id} is {transition.priority})"
             ranked = order if rival.priority != transition.priority else ""
             return f"transition {rival.id}{ranked} was taken instead{elements}, and ended step {step.id}"
@@ -113,7 +131,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         f"{link.step.id} is {state.step(link.step.id).state}{' (wanted: error)' if link.on_error else ''}"
         for link in transition.ins
     )
-    took = state.transition(transition.id).took
+    took = taken(transition, state.transition(transition.id))
     lacking = "some condition has no element"
     if transition.id in state.awaiting_duration:
         young = state.transition(transition.id)
@@ -122,7 +140,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         "wait-step": f"its in-steps have not all ended: {ins}",
         "wait-time": "its in-steps have ended, and its date has not come",
         "wait-condition": f"its in-steps are done, and {lacking}",
-        "fired": f"it was taken with elements {listed(took)}" if took else "it was taken",
+        "fired": f"it was taken with {took}" if took else "it was taken",
         "impossible": _dead(definition, state, transition) if word == "impossible" else "",
         "fail": _failed(state, transition, f" when its in-steps had ended: {ins}"),
     }
@@ -156,6 +174,18 @@ def young_elements(run: TransitionRun) -> str:
     """The elements that fit the conditions of a transition, but have not for long enough (N38)."""
     eids = dict.fromkeys(satisfied.eid for satisfied in run.satisfied)
     return f"element{'s' if len(eids) > 1 else ''} {listed(eids)}"
+
+
+def taken(transition: Transition, run: TransitionRun) -> str:
+    """The elements that a transition took, with the names of those that have one (N42); "" for none."""
+    if not run.took:
+        return ""
+    texts = []
+    for at, condition in enumerate(transition.conditions):
+        eids = run.taken_by(at)
+        if eids:
+            texts.append(f"{listed(eids)} as {condition.name}" if condition.name else listed(eids))
+    return f"elements {', '.join(texts)}"
 
 
 def listed(eids: Iterable[int]) -> str:

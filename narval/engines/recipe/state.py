@@ -15,6 +15,7 @@ from narval.engines.recipe.changes import (
     CallReturned,
     CallsDropped,
     DateCome,
+    DateGivenUp,
     DateSet,
     DurationEnded,
     DurationStarted,
@@ -149,7 +150,7 @@ def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     for part in change.steps:  # taken over as they are: what led there has happened in the other plan
         state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
     for part in change.transitions:
-        state.transitions[part.id] = TransitionRun(part.state, part.eids)
+        state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
     for reusable in change.again:
         slots = state.again.setdefault(reusable.id, {})
         slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
@@ -303,14 +304,20 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
-    run.date, run.wake = change.date, change.wake
+    run.date, run.wake, run.since = change.date, change.wake, change.since
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
-    run = state.transitions[change.transition]
+    run = state.transitions.setdefault(change.transition, TransitionRun())
     run.come, run.wake = True, ""
+    state.awaiting_date.pop(change.transition, None)
+
+
+def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
+    run = state.transitions.setdefault(change.transition, TransitionRun())
+    run.given_up, run.wake = True, ""
     state.awaiting_date.pop(change.transition, None)
 
 
@@ -342,7 +349,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
         run = _move_transition(state, change.transition, "fireable")
         run.state, run.took, run.watch = "fired", change.took, ""
     else:
-        state.transitions[change.transition] = TransitionRun("fired", change.took)
+        run = state.transitions[change.transition] = TransitionRun("fired", change.took)
+    run.counts = change.counts
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:

@@ -22,6 +22,7 @@ from narval.memory.patterns.functions import check, check_focus
 from narval.memory.patterns.held import Term, terms
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
+from narval.memory.patterns.monotone import growing
 from narval.memory.patterns.syntax import Expression, parse, variables
 from narval.memory.patterns.terms import ShapeSource
 from narval.memory.patterns.xpath1 import compiled
@@ -52,8 +53,13 @@ class Shape:
     xpath3: bool
     limits: Limits
     """The size of the largest element on which it is evaluated."""
+<<<<<<< HEAD
     held: tuple[Term, ...] = ()
     """The costs that grow with what its variables hold."""
+=======
+    growing: frozenset[str] = frozenset()
+    """The variables of which more nodes never match less."""
+>>>>>>> main
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -104,6 +110,7 @@ def _xpath1_shape(
     """The shape as XPath 1.0, by lxml; None when it is not."""
     used = frozenset(_VARIABLE.findall(text))
     alternatives: tuple[Clause, ...] = (Clause(None),)
+    grow: frozenset[str] = frozenset()
     no_nodes: list[etree._Element] = []
     try:
         compiled(text, namespaces)
@@ -117,9 +124,14 @@ def _xpath1_shape(
         return None
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
+<<<<<<< HEAD
     used = used.difference(slots)
     held = terms(tree) if used else ()
     return Shape(truth, alternatives, slots, used, False, limits(text, tree), held)
+=======
+        grow = growing(tree) if used else grow
+    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree), grow)
+>>>>>>> main
 
 
 def _xpath3_shape(

@@ -97,7 +97,7 @@ def test_N13_a_file_with_ten_faults_reports_ten_each_at_its_place() -> None:
         "step 'lost' cannot be reached from the start step 'read': no transition leads to it",
         "step has no attribute 'wait'",
         "out: expected the id of a step, found 'akc'",
-        "$aks: expected the id of a step of this recipe, found 'aks'",
+        "$aks: expected the id of a step or the name of a condition of this recipe, found 'aks'",
         "a step runs once in a plan, but this leads back to 'read' (read → ack → tell → read)",
         "from: expected memory or plan, found 'here'",
     ]
@@ -357,7 +357,7 @@ def test_N13_a_bad_xpath_in_a_match_is_shown_at_its_character() -> None:
 )
 def test_N13_a_variable_names_a_step(text: str) -> None:
     assert fault_in(text).startswith(
-        "$c: expected the id of a step of this recipe, found 'c'; there is 'a', "
+        "$c: expected the id of a step or the name of a condition of this recipe, found 'c'; there is 'a', "
     )
 
 
@@ -413,7 +413,10 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
         ),
         (step('until="x" every="§0d">'), "every: expected more than no time, such as \"10m\", found '0d'"),
         (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
-        (step('until="x[@a = §$b/@a]" every="1d">'), "$b: expected the id of a step of this recipe"),
+        (
+            step('until="x[@a = §$b/@a]" every="1d">'),
+            "$b: expected the id of a step or the name of a condition of this recipe",
+        ),
         (step('max-parallel="§0">'), "max-parallel: expected a whole number of 1 or more"),
         (step('on-restart="§again">'), "on-restart: expected retry or error, found 'again'"),
         (
@@ -494,6 +497,19 @@ def test_N40_a_source_is_not_called_again() -> None:
         ('yeardays="§366" years="2025"', "never comes; correct yeardays or years"),
         ('years="§-44"', "this date never comes; correct years"),
         ('missed="§never"', "missed: expected once or skip"),
+        (
+            'after="§soon"',
+            'after: expected a length of time such as "3d", "1d 12h" or "15m", of whole days, '
+            "no more than a hundred years, found 'soon'",
+        ),
+        ('after="§0d"', "after: expected a length of time"),
+        ('after="§1.5d"', "of whole days"),
+        ('after="§101w 99999999d"', "no more than a hundred years"),
+        (
+            'after="3d" hours="§7"',
+            "hours: with after only weekdays may be given; for a date that comes again add another time node",
+        ),
+        ('after="3d" weekdays="§7"', "numbers and ranges from 0 to 6"),
     ],
 )
 def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
@@ -509,6 +525,8 @@ def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
         'hours=" 1 , 3 - 5 "',
         'minutes="*/5" hours="8-18/2,23"',
         'monthdays="1,-1,-10 - -5 / 2"',
+        'after="1w 2d 3h"',
+        'after=" 3d " weekdays="0-4" missed="skip"',
         "",
     ],
 )

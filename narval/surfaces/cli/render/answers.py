@@ -265,6 +265,8 @@ def _wait(wait: Row) -> Iterator[str]:
     text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
+    if wait.get("reckoned"):
+        sentence += f", {clean(wait['reckoned'])}"
     if what == "time" and text:
         sentence += f", and then for {text}"
     if until and "{until}" not in form:
