@@ -16,10 +16,10 @@ from lxml import etree
 
 from narval.errors import PatternError
 from narval.memory.patterns.analysis import clauses
-from narval.memory.patterns.cost import Limits, limits
+from narval.memory.patterns.budget.cost import Limits, limits
+from narval.memory.patterns.budget.held import Term, terms
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check, check_focus
-from narval.memory.patterns.held import Term, terms
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
 from narval.memory.patterns.monotone import growing
@@ -53,13 +53,10 @@ class Shape:
     xpath3: bool
     limits: Limits
     """The size of the largest element on which it is evaluated."""
-<<<<<<< HEAD
-    held: tuple[Term, ...] = ()
-    """The costs that grow with what its variables hold."""
-=======
     growing: frozenset[str] = frozenset()
     """The variables of which more nodes never match less."""
->>>>>>> main
+    held: tuple[Term, ...] = ()
+    """The costs that grow with what its variables hold."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -124,14 +121,10 @@ def _xpath1_shape(
         return None
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
-<<<<<<< HEAD
+        grow = growing(tree) if used else grow
     used = used.difference(slots)
     held = terms(tree) if used else ()
-    return Shape(truth, alternatives, slots, used, False, limits(text, tree), held)
-=======
-        grow = growing(tree) if used else grow
-    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree), grow)
->>>>>>> main
+    return Shape(truth, alternatives, slots, used, False, limits(text, tree), grow, held)
 
 
 def _xpath3_shape(

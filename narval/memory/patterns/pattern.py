@@ -14,11 +14,11 @@ from typing import Any
 from lxml import etree
 
 from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.budget.held import most_nodes
 from narval.memory.patterns.compiled import compile_shape
 from narval.memory.patterns.explain import Explainer, PatternParts
 from narval.memory.patterns.explain import Mismatch as Mismatch
 from narval.memory.patterns.field import Facts, Prefixes
-from narval.memory.patterns.held import most_nodes
 from narval.memory.patterns.key import Key, conjunction
 
 Nodes = Mapping[str, list[etree._Element]]

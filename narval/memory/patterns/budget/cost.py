@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from narval.memory.patterns.joins import Joins, joins, reads_text_of_each, searches_text_in_text
+from narval.memory.patterns.budget.joins import Joins, joins, reads_text_of_each, searches_text_in_text
 from narval.memory.patterns.syntax import Expression
 
 LOOKED_ONCE = 200_000

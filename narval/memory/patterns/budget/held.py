@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.cost import (
+from narval.memory.patterns.budget.cost import (
     JOINED,
     LOOKED_ONCE,
     LOOKS,
@@ -21,7 +21,7 @@ from narval.memory.patterns.cost import (
     TEXT_IN_TEXT,
     TEXT_OF_EACH,
 )
-from narval.memory.patterns.joins import DOWN, IN_TEXT, NARROW
+from narval.memory.patterns.budget.joins import DOWN, IN_TEXT, NARROW
 from narval.memory.patterns.syntax import (
     COMPARISONS,
     BinaryOperation,
