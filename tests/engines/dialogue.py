@@ -418,6 +418,9 @@ class Dialogue:
     def caller(self, run: int) -> Caller | None:
         return self.callers.get(run)
 
+    def name_of(self, run: int) -> str | None:
+        return self.definitions[run].full_name if run in self.definitions else None
+
     def reserved(self, bound: Any, scope: Any) -> bool:
         return self.memory.reserved_for(bound, scope)
 

@@ -58,7 +58,9 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     MOVES: ClassVar[Moves] = PLAN_MOVES
 
     waited: bool = False
-    """True once it has waited for a date, or for an element that was not there or not free."""
+    """True once it has waited for a date, or for an element that was not free; or, of a recipe that restarts,
+    has waited for an element from elsewhere, or used one up.
+    """
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
@@ -170,6 +172,8 @@ def _step_running(state: PlanState, change: StepRunning) -> None:
         state.blocked.pop(change.step, None)
     run = _move_step(state, change.step, "running")
     run.watch = ""
+    if change.fed:
+        state.waited = True
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
@@ -202,6 +206,7 @@ def _step_resting(state: PlanState, change: StepResting) -> None:
     run = state.steps[change.step]
     run.until, run.watch, run.wake = change.until, change.watch, change.wake
     state.resting[change.step] = None
+    state.waited = True
 
 
 def _rest_ended(state: PlanState, change: RestEnded) -> None:
@@ -317,7 +322,6 @@ def _date_come(state: PlanState, change: DateCome) -> None:
 def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.waiting[change.transition] = None
-    state.waited = True
 
 
 def _duration_started(state: PlanState, change: DurationStarted) -> None:
@@ -343,6 +347,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
         run.state, run.took, run.watch = "fired", change.took, ""
     else:
         state.transitions[change.transition] = TransitionRun("fired", change.took)
+    if change.fed:
+        state.waited = True
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:

@@ -166,16 +166,22 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
+    fed = False
     if took:
         decision.use_matches(wanted, took)
+        if decision.counts_food:
+            uses = (eid for (_, scope), eid in zip(wanted, took, strict=True) if scope is not None)
+            fed = decision.is_fed(took if transition.id in decision.state.waiting else uses)
     _stop_waiting(decision, transition)
-    _go(decision, transition, took)
+    _go(decision, transition, took, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
 
 
-def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
+def _go(
+    decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = (), *, fed: bool = False
+) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and not decision.state.has_fired
     known = decision.state.steps
@@ -183,7 +189,7 @@ def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] 
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
-    decision.change(TransitionFired(transition.id, took, transition.sources, reached))
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, fed))
     if first:
         restarts.begin_next(decision)
     decision.to_run.extend(starts)
