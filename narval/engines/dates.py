@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from narval.definitions.appointment import Appointment
 from narval.definitions.schedule import Time, schedule_of
 from narval.engines.view import View
 
@@ -15,6 +16,11 @@ from narval.engines.view import View
 def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
     """The next date that fits, in seconds since 1970; None when none ever comes again."""
     return schedule_of(times, zone).next(after)
+
+
+def is_kept(appointment: Appointment, moment: float, now: float, view: View) -> bool:
+    """True if the moment of an appointment is there, or was missed and is to be made up for (N41)."""
+    return moment <= now and (appointment.missed == "once" or moment >= view.up_since)
 
 
 def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:

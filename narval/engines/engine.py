@@ -32,7 +32,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     signal, limit, person.
 
     `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
-    for how many seconds an element must fit each of them (N38), where there is one that must.
+    for how many seconds an element must fit each of them (N38), where there is one that must. `reckoned` says
+    from what a date was (N41).
     """
 
     id: str
@@ -43,6 +44,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: tuple[str, ...] = ()
     until: float | None = None
     lasting: tuple[float | None, ...] = ()
+    reckoned: str = ""
 
 
 Lookup = Callable[[int], Element | None]

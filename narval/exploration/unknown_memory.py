@@ -101,11 +101,10 @@ MISFIT = OutputElement(_UNKNOWN)
 class AnyMemory:
     """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
-    `calls` are those under way. No date has been missed: one that was is as one that comes later.
+    `calls` are those under way.
     """
 
     zone = "UTC"
-    up_since = 0.0
 
     def __init__(
         self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int, now: float
@@ -114,6 +113,11 @@ class AnyMemory:
         self._assumptions = Assumptions(choices, next_eid)
         self.answers: dict[str, bool] = {}
         """The answer given to each condition, by its text: True if something in memory fits."""
+
+    @cached_property
+    def up_since(self) -> float:
+        """Since ever, or from now on: a date that has come was not missed, or was."""
+        return 0.0 if self._choices.whether() else self._now + 1
 
     @property
     def next_eid(self) -> int:

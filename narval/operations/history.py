@@ -12,6 +12,7 @@ from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
 from narval.runtime.store.store import AgentStore
+from narval.source.secrets import hide_secrets
 
 
 @operation("read")
@@ -28,13 +29,13 @@ async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -
 
 
 def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
-    """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`."""
+    """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`; secrets are hidden."""
     found = []
     for row in store.journal(run):
         for line in _described(row):
             if line["seq"] > after:
                 line["at"] = moment(line["at"])
-                found.append(line)
+                found.append(hide_secrets(line))
     return found
 
 

@@ -18,6 +18,7 @@ from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.system.clock import utc
+from narval.source.secrets import without_secrets
 
 Form = dict[str, Any]
 
@@ -91,7 +92,7 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
     origin = element.origin
     if not step and origin is not None and origin.run == run.eid:
         step = origin.step  # an action's own error element does not say which step had called it
-    return {"type": kind, "message": message, "step": step, "eid": run.error}
+    return {"type": kind, "message": without_secrets(message), "step": step, "eid": run.error}
 
 
 def element(agent: AgentState, found: Element) -> dict[str, Any]:

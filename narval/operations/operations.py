@@ -25,8 +25,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "signals": ("signal",),
     "definitions": ("definitions", "actions"),
     "processes": (
-        "complete", "backtrack", "rerun", "tokens", "environment", "set_environment", "execute_queued",
-        "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
+        "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
+        "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

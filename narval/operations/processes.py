@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from narval.definitions.process.attribute_types import kept
 from narval.engines.commands import Answer
 from narval.engines.events import Signalled
+from narval.engines.process.explain import arc_row, node_row
+from narval.engines.process.tokens import traversal
+from narval.engines.process.tokens.token import NodeToken
+from narval.engines.process.tokens.traversal import Direction, Order
 from narval.errors import (
     NotBacktrackableError,
     NotExecutingError,
@@ -82,6 +86,33 @@ async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, A
     """All tokens of a process, on nodes and on arcs, and its sets; as after line `at` of its history."""
     parts = _parts(daemon, run, at)
     return {key: parts[key] for key in ("tokens", "arc_tokens", "token_sets")}
+
+
+@operation("read")
+async def traverse(
+    daemon: Daemon,
+    run: int,
+    token: int,
+    order: Order = "creation",
+    direction: Direction = "forward",
+    at: int | None = None,
+) -> dict[str, Any]:
+    """The tokens of a process, on nodes and on arcs, that came of one, itself first; or, going back, those
+    that it came of. They are in the order of creation, by breadth or by depth first; as after line `at` of
+    its history.
+    """
+    for given, kinds in ((order, Order), (direction, Direction)):
+        if given not in get_args(kinds):
+            raise RequestError(f"expected {' or '.join(get_args(kinds))}, got {given!r:.40}")
+    definition, state = definition_and_state(daemon, _process(daemon, run), at)
+    if token not in state.nodes and token not in state.arcs:
+        raise refusal("no-token", f"process {run} has no token {token}")
+    found = traversal.traverse(state, token, order, direction)
+    rows = (
+        node_row(definition, state, one) if isinstance(one, NodeToken) else arc_row(definition, state, one)
+        for one in found
+    )
+    return {"run": run, "tokens": list(rows)}
 
 
 @operation("read")

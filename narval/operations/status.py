@@ -18,6 +18,7 @@ from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.home import Holder
 
 PHASES = ("active", "done", "failed", "cancelled")
@@ -58,6 +59,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         },
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
+        "inbox": standing(home.path)._asdict() if home is not None else None,
         "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),

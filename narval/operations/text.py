@@ -7,11 +7,11 @@ terminal.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from narval.definitions.reading.durations import duration
+from narval.source.secrets import without_secrets
 
 Row = Mapping[str, Any]
 
@@ -23,22 +23,14 @@ _REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *_BIDIRECTI
 _ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
 
 
-_PASSWORD = re.compile(r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#@\"'<>]+(?=@)")
-"""The name and the password in a URL."""
-
-
 def clean(value: object) -> str:
-    """A value on one line, its control characters visible, and the passwords of URLs not."""
-    return " ".join(_without_passwords(str(value)).translate(_VISIBLE | _BLANK).split())
+    """A value on one line, its control characters visible, and secrets in it not."""
+    return " ".join(without_secrets(str(value)).translate(_VISIBLE | _BLANK).split())
 
 
 def clean_lines(text: str) -> str:
-    """A text of several lines, their control characters visible, and the passwords of URLs not."""
-    return "\n".join(line.translate(_VISIBLE) for line in _without_passwords(text).expandtabs().splitlines())
-
-
-def _without_passwords(text: str) -> str:
-    return _PASSWORD.sub(r"\1…", text) if "://" in text else text
+    """A text of several lines, their control characters visible, and secrets in it not."""
+    return "\n".join(line.translate(_VISIBLE) for line in without_secrets(text).expandtabs().splitlines())
 
 
 def shortened(value: object, most: int) -> str:

@@ -29,6 +29,7 @@ from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.system.time_slice import TimeSlice
+from narval.source.secrets import without_secrets
 
 STUCK = "stuck"
 """The type of the error of a run in which nothing could go on (N27); its detail names each transition."""
@@ -209,7 +210,7 @@ def _error(memory: Memory, eid: int) -> str:
     if not step and element.origin is not None:
         step = element.origin.step
     where = f"failed in step {step}" if step else "failed"
-    text = f"{where}: {kind}: {message} (element {eid})"
+    text = f"{where}: {kind}: {without_secrets(message)} (element {eid})"
     detail = parse(element.xml).findtext("detail") if kind == STUCK else None
     return "; ".join([text, *(detail or "").splitlines()])
 
@@ -226,6 +227,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         line["text"] = wait.text
     if wait.what in ("time", "again"):
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
+        if wait.reckoned:
+            line["reckoned"] = wait.reckoned
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children

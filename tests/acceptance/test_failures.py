@@ -107,3 +107,22 @@ def test_without_a_way_failures_are_in_the_log_alone(tmp_path: Path) -> None:
         until(lambda: len(client.ask("memory", xpath=done)) == 2, "both are seen to")
     assert len(warnings(narval)) == 2
     assert told.read_text() == ""
+
+
+def test_a_password_in_an_error_reaches_neither_the_log_nor_history_nor_a_notice(tmp_path: Path) -> None:
+    narval, told = home_that_tells(tmp_path)
+    action = FAILING.replace("the lamp\\nis out", "https://me:s3cr3t@x.example said password=s3cr3t")
+    narval.write("modules/w.py", action)
+    with narval.running(), Client(Home(narval.home).socket()) as client:
+        (run,) = failures(client, "w.r", "dark", 1)
+        until(told.read_text, "it is told")
+        shown = [told.read_text(), (narval.home / "var/narval.log").read_text()]
+        for command in ("history", "show", "why"):
+            for form in ([], ["--json"]):
+                shown.append(narval(command, str(run), *form).stdout.decode())
+                assert shown[-1]
+        shown += [
+            narval(*line).stdout.decode() for line in (["log", "--json"], ["runs", "--json"], ["status"])
+        ]
+    assert [text for text in shown if "s3cr3t" in text] == []
+    assert "https://me:…@x.example said password=…" in shown[1]

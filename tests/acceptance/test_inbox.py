@@ -232,9 +232,14 @@ def test_a_folder_of_refused_files_that_cannot_be_used_is_told_and_what_waits_is
     [error] = until(lambda: ask("memory", xpath="error[@type='inbox-stuck']"), "it is told")
     assert "nothing is taken from the inbox until that is put right: inbox/a.xml:1:" in error["xml"]
     drop(narval, "b.xml", "<note/>")
+    stuck = "stuck: inbox/refused is no folder; move it away; inbox/a.xml waits for that"
+    assert stuck in " ".join(narval("status").stdout.decode().split())
+    assert ask("status")["inbox"]["taken"] == ["inbox/a.xml"]
     (narval.home / "inbox/refused").unlink()
     until(lambda: ask("memory", xpath="note"), "the next one is added")
     assert reason(narval, "a.xml").startswith("inbox/a.xml:1:")
+    assert ask("status")["inbox"] == {"stuck": "", "taken": [], "refused": 1}
+    assert "1 refused, in inbox/refused" in narval("status").stdout.decode()
 
 
 def test_a_name_with_a_line_break_forges_no_line_of_the_log(narval: Narval, ask: Any) -> None:

@@ -84,7 +84,7 @@ def timed_plans(draw: st.DrawFn) -> str:
 
     def dated(written: re.Match[str]) -> str:
         """A transition that waits for a date as well."""
-        date = draw(st.sampled_from(["", "", "", '<time seconds="0"/>', '<time seconds="0" years="2023"/>']))
+        date = draw(st.sampled_from(["", "", "", *DATES]))
         return f"{date}</transition>"
 
     def lasting(written: re.Match[str]) -> str:
@@ -96,6 +96,14 @@ def timed_plans(draw: st.DrawFn) -> str:
 
     text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))
     return re.sub("</transition>", dated, text)
+
+
+DATES = (
+    '<time seconds="0"/>',
+    '<time seconds="0" years="2023"/>',
+    '<time after="2s"/>',
+    '<time after="1d" weekdays="0-4" missed="skip"/>',
+)
 
 
 def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
@@ -110,6 +118,10 @@ def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
         said.until_woken()
     elif what == 6:
         said.passes(data.draw(st.sampled_from([1.0, 70.0, 4e7])))
+    elif what == 7 and data.draw(st.booleans()):
+        said.now += data.draw(st.sampled_from([1.0, 70.0, 4e7]))
+        said.up_since = said.now  # no daemon was there meanwhile
+        said.passes(0.0)
     elif what == 7:
         run = data.draw(st.sampled_from([run for run in runs if run not in said.finished] or runs))
         said.tell(run, Signalled(said._next(), said.now, f"signal.{what}", "green", (), {"n": 3}))

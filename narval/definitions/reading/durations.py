@@ -9,6 +9,10 @@ from types import MappingProxyType
 _UNITS: Mapping[str, float] = MappingProxyType(
     {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 )
+_DAYS: Mapping[str, int] = MappingProxyType({"d": 1, "w": 7})
+_LONGEST = 36_525 * 86400
+"""Seconds: a hundred years."""
+_LENGTH = 'a length of time such as "3d", "1d 12h" or "15m", of whole days, no more than a hundred years'
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
 _DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
@@ -19,6 +23,21 @@ def read_duration(text: str) -> float:
     if not _DURATION.fullmatch(text):
         raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def read_length(text: str) -> tuple[int, float]:
+    """The days and the seconds of a text such as "3d", "1w" or "1d 12h". Raises ValueError as above."""
+    days, seconds = 0.0, 0.0
+    if not _DURATION.fullmatch(text):
+        raise ValueError(_LENGTH)
+    for number, unit in _PART.findall(text):
+        if unit in _DAYS:
+            days += float(number) * _DAYS[unit]
+        else:
+            seconds += float(number) * _UNITS[unit]
+    if not days.is_integer() or not 0 < days * 86400 + seconds <= _LONGEST:
+        raise ValueError(_LENGTH)
+    return int(days), seconds
 
 
 def duration(seconds: float) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from narval.definitions.appointment import Length
 from narval.definitions.kinds import KINDS
-from narval.definitions.reading.durations import read_duration
+from narval.definitions.reading.durations import read_duration, read_length
 from narval.definitions.suggestions import closest
 
 
@@ -134,6 +135,11 @@ def duration(text: str) -> float:
     if not (length := read_duration(text)):
         raise ValueError('more than no time, such as "10m"')
     return length
+
+
+def length(text: str) -> Length:
+    """A length of time by the calendar: days, and seconds."""
+    return Length(*read_length(text))
 
 
 # --- what kinds share -----------------------------------------------------------------------------------

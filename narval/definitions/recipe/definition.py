@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from narval.definitions.appointment import Appointment
 from narval.definitions.library import RunDefinition
 from narval.definitions.prototype import Narrowing, Prototype, narrow
 from narval.definitions.requirements import Context, TransitionCondition
@@ -87,6 +88,7 @@ class Transition(msgspec.Struct, eq=False):
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     rivals: tuple[Transition, ...] = ()
+    appointments: tuple[Appointment, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Transition {self.id}>"
@@ -122,7 +124,7 @@ def _sole(step: Step) -> Transition | None:
     if len(step.outs) != 1:
         return None
     only = step.outs[0]
-    waits = len(only.ins) > 1 or only.ins[0].on_error or only.conditions or only.times
+    waits = len(only.ins) > 1 or only.ins[0].on_error or only.conditions or only.times or only.appointments
     return None if waits else only
 
 

@@ -10,6 +10,7 @@ from lxml import etree
 
 from narval.definitions.library import Parsed
 from narval.definitions.prototype import Narrowing
+from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
 from narval.definitions.reading.xml import Entry, Reading
@@ -187,8 +188,9 @@ class _TransitionReader:
             tuple(step for _, step in outs),
             conditions,
             _context(self._reading, self._patterns, entry),
-            tuple(times(self._reading, entry.of("time"))),
+            tuple(times(self._reading, (time for time in entry.of("time") if not is_appointment(time)))),
             entry.node.line,
+            appointments=tuple(appointments(self._reading, entry.of("time"))),
         )
 
     def _refuse_durations(self, entry: Entry) -> None:

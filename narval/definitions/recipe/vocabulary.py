@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.reading.schedule import TIME
+from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT
 from narval.definitions.reading.vocabulary import (
     COMMON,
     CONDITION,
@@ -60,5 +60,5 @@ WORDS: Words = {
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),
     "condition": Word({**CONDITION.attributes, "for": Attribute(duration)}, CONDITION.children),
-    "time": TIME,
+    "time": TIME_OR_APPOINTMENT,
 }

@@ -124,8 +124,8 @@ def parts(definition: Process, state: ProcessState) -> dict[str, list[dict[str, 
             }
             for node in definition.nodes.values()
         ],
-        "tokens": [_node_row(definition, state, token) for token in state.nodes.values()],
-        "arc_tokens": [_arc_row(definition, state, token) for token in state.arcs.values()],
+        "tokens": [node_row(definition, state, token) for token in state.nodes.values()],
+        "arc_tokens": [arc_row(definition, state, token) for token in state.arcs.values()],
         "token_sets": [
             {
                 "id": token_set.id,
@@ -156,13 +156,15 @@ def _calls_of(state: ProcessState, node: str) -> list[str]:
     return [token.call for token in tokens if token.call]
 
 
-def _node_row(definition: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
+def node_row(definition: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
+    """A token on a node, as surfaces show it."""
     node = definition.nodes[token.node]
     return {
         "id": token.id,
         "node": node.name,
         "node_id": node.id,
-        "external": ":".join(node.external) or None,
+        "external": node.external[0] if node.external else None,
+        "external_path": list(node.external),
         "state": word_of(token),
         "complete": token.completed is not None,
         "guard_action": token.guard or None,
@@ -178,7 +180,8 @@ def _node_row(definition: Process, state: ProcessState, token: NodeToken) -> dic
     }
 
 
-def _arc_row(definition: Process, state: ProcessState, token: ArcToken) -> dict[str, Any]:
+def arc_row(definition: Process, state: ProcessState, token: ArcToken) -> dict[str, Any]:
+    """A token on an arc, as surfaces show it."""
     arc = definition.arcs[token.arc]
     return {
         "id": token.id,

@@ -191,15 +191,27 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25)."""
+    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
+
+    `since` is when they had ended, if the transition has appointments (N41).
+    """
 
     transition: str
     date: float
     wake: str
+    since: float = 0.0
 
 
 class DateCome(PlanChange, frozen=True):
     """The date is there; from now on the transition waits for its conditions alone."""
+
+    transition: str
+
+
+class DateGivenUp(PlanChange, frozen=True):
+    """No date of the transition comes any more, and that is as it was to be: it was missed, and is not made
+    up for (N41).
+    """
 
     transition: str
 

@@ -26,9 +26,25 @@ def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str
 def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
     if state.status in ("done", "end"):
         going_on = ", ".join(dict.fromkeys(state.calls.values()))
-        return f"step {definition.end.id} was reached" + (f"; still running: {going_on}" if going_on else "")
+        return _ended_well(definition, state) + (f"; still running: {going_on}" if going_on else "")
     unhandled = [_unhandled(state, definition.steps[step]) for step in state.in_error]
     return "; ".join(unhandled) if unhandled and state.status in ("failed-end", "failed") else None
+
+
+def _ended_well(definition: Recipe, state: PlanState) -> str:
+    """The end step was reached, or nothing was left because a date was given up (N41)."""
+    if state.step(definition.end.id).state in ("done", "history"):
+        return f"step {definition.end.id} was reached"
+    given_up = [name for name, transition in state.transitions.items() if transition.given_up]
+    reasons = (
+        f"transition {name} is {state.transition(name).state}: {_given_up(state, name)}" for name in given_up
+    )
+    return f"nothing was left to do: {'; '.join(reasons)}"
+
+
+def _given_up(state: PlanState, transition: str) -> str:
+    """The reason why no date of a transition will come, and none is missed."""
+    return "its date was missed, and is not made up for"
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
@@ -83,6 +99,8 @@ def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> s
 
 def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: int = 0) -> str:
     """The reason why a transition cannot fire any more: the state of the in-step that it lacks."""
+    if state.transition(transition.id).given_up:
+        return _given_up(state, transition.id)
     for link in transition.ins:
         step, word = link.step, state.step(link.step.id).state
         if word == "history":

@@ -34,7 +34,8 @@ def _repetition(step: Step) -> tuple[str, ...]:
 
 def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
     own = f"t:{transition.id}"
-    label = (transition.id, *map(_date, transition.times), *map(_condition, transition.conditions))
+    dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
+    label = (transition.id, *dates, *map(_condition, transition.conditions))
     yield GraphNode(own, label, state.transition(transition.id).state, "bar")
     for link in transition.ins:
         yield GraphEdge(_of_step(link.step.id), own, "on error" if link.on_error else "plain")

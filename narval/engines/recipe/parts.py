@@ -91,9 +91,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
-    `wake` is the timer of its `date`, which has `come` or not. In wait-condition it is that of `until`, when
-    the elements of `satisfied` will have fitted long enough (N38); these stay known from then on, for what
-    they replaced may be forgotten.
+    `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
+    from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
+    fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
     """
 
     state: str = "wait-step"
@@ -104,3 +104,5 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     satisfied: tuple[Satisfied, ...] = ()
     until: float = 0.0
+    since: float = 0.0
+    given_up: bool = False

@@ -15,6 +15,7 @@ from narval.engines.recipe.changes import (
     CallReturned,
     CallsDropped,
     DateCome,
+    DateGivenUp,
     DateSet,
     DurationEnded,
     DurationStarted,
@@ -308,14 +309,20 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
-    run.date, run.wake = change.date, change.wake
+    run.date, run.wake, run.since = change.date, change.wake, change.since
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
-    run = state.transitions[change.transition]
+    run = state.transitions.setdefault(change.transition, TransitionRun())
     run.come, run.wake = True, ""
+    state.awaiting_date.pop(change.transition, None)
+
+
+def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
+    run = state.transitions.setdefault(change.transition, TransitionRun())
+    run.given_up, run.wake = True, ""
     state.awaiting_date.pop(change.transition, None)
 
 

@@ -15,6 +15,7 @@ from narval.engines.decision import Wanted
 from narval.engines.recipe import explain, repeats, restarts, triggers
 from narval.engines.recipe.changes import (
     DateCome,
+    DateGivenUp,
     DurationEnded,
     MadeImpossible,
     TransitionFailed,
@@ -71,8 +72,8 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
             if triggers.has_come(decision, transition):
                 decision.change(DateCome(identifier))
                 _choose(decision, transition.rivals)
-            elif not triggers.set_date(decision, transition):
-                decision.change(TransitionFailed(identifier))
+            else:
+                _set_date(decision, transition)
             if decision.state.transition(identifier).state == "fail":
                 spread_impossible(decision, [transition])
             _fail_if_unhandled(decision)
@@ -90,7 +91,11 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
     state = decision.state
     transitions = state.waiting or state.awaiting_date
     waits = state.calls or transitions or state.blocked or state.following or state.resting
-    if state.status == "running" and not waits:
+    if state.status != "running" or waits:
+        return
+    if any(transition.given_up for transition in state.transitions.values()):
+        decision.end_reached()
+    else:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
         ends = "\n".join(explain.dead_ends(decision.definition, state))
@@ -147,8 +152,8 @@ def _choose(
             _fire(decision, transition, conditions, took)
     for transition in early:
         unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
-        if unset and not triggers.set_date(decision, transition):
-            decision.change(TransitionFailed(transition.id))
+        if unset:
+            _set_date(decision, transition)
     for transition, conditions in lacking:
         if not _is_potential(decision, transition):
             continue
@@ -158,6 +163,17 @@ def _choose(
         if transition.id not in decision.state.waiting:
             _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
+
+
+def _set_date(decision: RecipeDecision, transition: Transition) -> None:
+    """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41)."""
+    if triggers.set_date(decision, transition):
+        return
+    if transition.appointments:
+        decision.change(DateGivenUp(transition.id))
+        spread_impossible(decision, [transition])
+    else:
+        decision.change(TransitionFailed(transition.id))
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
@@ -255,9 +271,9 @@ def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition
 
 
 def _is_dead(decision: RecipeDecision, transition: Transition, lost: dict[str, None]) -> bool:
-    return classify(decision, transition) == IMPOSSIBLE or any(
-        link.step.id in lost for link in transition.ins
-    )
+    if decision.state.transition(transition.id).given_up or classify(decision, transition) == IMPOSSIBLE:
+        return True
+    return any(link.step.id in lost for link in transition.ins)
 
 
 def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> bool:

@@ -18,6 +18,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
+from narval.definitions.appointment import Appointment
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands, dates
 from narval.engines.assignment import Slot, assign
@@ -28,24 +29,44 @@ from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
 
 def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
     """True while a transition has a date to wait for."""
-    return bool(transition.times) and not decision.state.transition(transition.id).come
+    if not (transition.times or transition.appointments):
+        return False
+    return not decision.state.transition(transition.id).come
 
 
 def set_date(decision: RecipeDecision, transition: Transition) -> bool:
-    """Wait for the next date that fits; False when none ever comes again."""
-    date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
-    if date is None:
+    """Wait for the next date that fits; False when none ever comes any more."""
+    now = decision.event.at
+    since = decision.state.transition(transition.id).since or now
+    moments = [moment for _, moment in _made(decision, transition, since) if moment > now]
+    if transition.times:
+        date = dates.next_date(transition.times, decision.view.zone, now)
+        moments += [] if date is None else [date]
+    if not moments:
         return False
-    wake = decision.identifier()
-    decision.change(DateSet(transition.id, date, wake))
+    wake, date = decision.identifier(), min(moments)
+    decision.change(DateSet(transition.id, date, wake, since if transition.appointments else 0.0))
     decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
 def has_come(decision: RecipeDecision, transition: Transition) -> bool:
     """True if the date that was set is there, or was missed and is not to be dropped for that."""
-    date = decision.state.transition(transition.id).date
-    return dates.has_come(transition.times, date, decision.event.at, decision.view)
+    run, now, view = decision.state.transition(transition.id), decision.event.at, decision.view
+    if transition.times and dates.has_come(transition.times, run.date, now, view):
+        return True
+    made = _made(decision, transition, run.since)
+    return any(dates.is_kept(appointment, moment, now, view) for appointment, moment in made)
+
+
+def _made(
+    decision: RecipeDecision, transition: Transition, since: float
+) -> Iterator[tuple[Appointment, float]]:
+    """The appointments of a transition whose in-steps had ended at a moment, each with its own (N41)."""
+    for appointment in transition.appointments:
+        moment = appointment.moment(since, decision.view.zone)
+        if moment is not None:
+            yield appointment, moment
 
 
 # --- conditions -----------------------------------------------------------------------------------------

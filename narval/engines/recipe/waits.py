@@ -42,7 +42,13 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
         yield _next_call(definition.steps[identifier], state.step(identifier), watches)
     for identifier in state.awaiting_date:
         then = _THEN if definition.transitions[identifier].conditions else ""
-        yield Wait(identifier, "time", then, until=state.transition(identifier).date)
+        yield Wait(
+            identifier,
+            "time",
+            then,
+            until=state.transition(identifier).date,
+            reckoned=_reckoned(definition.transitions[identifier]),
+        )
     for identifier in state.waiting:
         watch, lasting = watches.get(state.transition(identifier).watch), _lasting(definition, identifier)
         if identifier in state.awaiting_duration:
@@ -71,6 +77,11 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
         if len(resting) > 1:
             text += f" (the first of {len(resting)} calls to be tried again)"
         yield Wait(step.id, "try", text, until=until)
+
+
+def _reckoned(transition: Transition) -> str:
+    """The appointments of a transition as they are written (N41)."""
+    return " or ".join(appointment.text for appointment in transition.appointments)
 
 
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
@@ -193,7 +204,7 @@ def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict
 
 def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
     """The wait of one transition, or the wait it would have if it still could fire."""
-    run, until = state.transition(transition.id), None
+    run, until, reckoned = state.transition(transition.id), None, ""
     word = run.state
     wanted = conditions_of(definition, state, transition, element)
     what, text = "condition", "an element for each condition"
@@ -204,10 +215,11 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.awaiting_date:
         what, text, until = "time", _THEN if wanted else "", run.date
+        reckoned = _reckoned(transition)
     elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not wanted):
         return None
     bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
     lasting = _lasting(definition, transition.id)
-    return Wait(transition.id, what, text, bounds, scopes, until=until, lasting=lasting)
+    return Wait(transition.id, what, text, bounds, scopes, until=until, lasting=lasting, reckoned=reckoned)

@@ -6,6 +6,7 @@ from lxml import etree
 
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error, xml_safe
+from narval.source.secrets import without_secrets
 
 LONGEST_MESSAGE = 2_000
 
@@ -22,5 +23,5 @@ def make_failure(run: int, kind: str, name: str, error: Element | None) -> bytes
         for attribute, value in (("step", step), ("type", cause), ("error", str(error.eid))):
             if value:
                 root.set(attribute, xml_safe(value))
-        root.text = xml_safe(message[:LONGEST_MESSAGE]) or None
+        root.text = xml_safe(without_secrets(message)[:LONGEST_MESSAGE]) or None
     return etree.tostring(root, encoding="utf-8")

@@ -27,6 +27,7 @@ from narval.runtime.system.logins import login
 log = logging.getLogger("narval.inbox")
 
 FOLDER, TAKEN, REFUSED = "inbox", ".taken", "refused"
+REASON = ".reason.txt"
 
 UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
 """Names under which programs write what they will rename."""
@@ -52,6 +53,31 @@ class Claim(NamedTuple):
     def shown(self) -> str:
         """The path at which it was dropped, in characters that can be written down."""
         return _shown(f"{FOLDER}/{self.name}")
+
+
+class Standing(NamedTuple):
+    """The inbox of a home: why nothing can be set aside ("" where it can), the files that are taken and not
+    added yet, and how many are refused.
+    """
+
+    stuck: str
+    taken: list[str]
+    refused: int
+
+
+def standing(home: Path) -> Standing:
+    """The inbox of a home as it lies there, whether a daemon is up or not."""
+    refused = home / FOLDER / REFUSED
+    stuck = ""
+    if os.path.lexists(refused):
+        if not refused.is_dir():
+            stuck = f"{FOLDER}/{REFUSED} is no folder; move it away"
+        elif not os.access(refused, os.W_OK | os.X_OK):
+            stuck = f"{FOLDER}/{REFUSED} cannot be written to; it must be yours"
+    claims = filter(None, map(_CLAIM.fullmatch, names_in(home / FOLDER / TAKEN)))
+    taken = [_shown(f"{FOLDER}/{found[2]}") for found in claims]
+    aside = [] if stuck else [name for name in names_in(refused) if not name.endswith(REASON)]
+    return Standing(stuck, taken, len(aside))
 
 
 class DropFolder:
@@ -119,7 +145,7 @@ class DropFolder:
         try:
             folder.mkdir(exist_ok=True)
             target = next(path for path in _paths(folder, claim.name) if not os.path.lexists(path))
-            folder.joinpath(f"{target.name}.reason.txt").write_text(reason + "\n", "utf-8", "replace")
+            folder.joinpath(target.name + REASON).write_text(reason + "\n", "utf-8", "replace")
             claim.path.rename(target)
         except OSError as error:
             raise NotSetAsideError(f"{reason}; and it cannot be set aside: {error}") from error

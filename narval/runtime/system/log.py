@@ -14,6 +14,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from narval.source.secrets import without_secrets
+
 FILE_BYTES = 2 * 1024 * 1024
 """At this size a log file is set aside, and a new one begun."""
 FILES = 3
@@ -82,7 +84,7 @@ class Logbook(logging.Handler):
             "at": datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message,
+            "message": without_secrets(message),
         }
         self._lines.append(line)
         if self._file is not None:

@@ -8,7 +8,7 @@ import click
 
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
-from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, table
+from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, WALKED, table
 from narval.surfaces.cli.runs import at_option
 from narval.surfaces.cli.session import Session
 
@@ -143,15 +143,38 @@ def rerun(session: Session, run: int, node: str | None, token: int | None) -> No
     )
 
 
-@command("tokens", example="narval tokens 12\nnarval tokens 12 --json")
+@command("tokens", example="narval tokens 12\nnarval tokens 12 --from 17 --back --order breadth")
 @process_argument
+@click.option(
+    "--from",
+    "start",
+    type=int,
+    metavar="TOKEN",
+    shell_complete=completion.source(_tokens_by_id),
+    help="Only this token and those that came of it,",
+)
+@click.option("--back", is_flag=True, help="… or those that it came of.")
+@click.option(
+    "--order",
+    type=click.Choice(["creation", "breadth", "depth"]),
+    help="… in the order of creation (so it is without this), by breadth or by depth first.",
+)
 @at_option
-def tokens(session: Session, run: int, at: int | None) -> None:
+def tokens(
+    session: Session, run: int, start: int | None, back: bool, order: str | None, at: int | None
+) -> None:
     """List the tokens of a process, on nodes and arcs.
 
     They are in the order in which they were made.
     """
-    session.give(session.ask("tokens", run=run, at=at), _tokens)
+    if start is None:
+        if back or order is not None:
+            raise click.UsageError("--back and --order go with --from TOKEN")
+        session.give(session.ask("tokens", run=run, at=at), _tokens)
+        return
+    direction, order = "back" if back else "forward", order or "creation"
+    found = session.ask("traverse", run=run, token=start, order=order, direction=direction, at=at)
+    session.give(found, lambda answer: table(WALKED, answer["tokens"]))
 
 
 def _tokens(answer: dict[str, Any]) -> None:

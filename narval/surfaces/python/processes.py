@@ -22,6 +22,7 @@ class OfProcesses:
     backtrack = forward(processes.backtrack)
     rerun = forward(processes.rerun)
     tokens = forward(processes.tokens)
+    traverse = forward(processes.traverse)
     execute_queued = forward(processes.execute_queued)
 
     def environment(

@@ -494,6 +494,19 @@ def test_N40_a_source_is_not_called_again() -> None:
         ('yeardays="§366" years="2025"', "never comes; correct yeardays or years"),
         ('years="§-44"', "this date never comes; correct years"),
         ('missed="§never"', "missed: expected once or skip"),
+        (
+            'after="§soon"',
+            'after: expected a length of time such as "3d", "1d 12h" or "15m", of whole days, '
+            "no more than a hundred years, found 'soon'",
+        ),
+        ('after="§0d"', "after: expected a length of time"),
+        ('after="§1.5d"', "of whole days"),
+        ('after="§101w 99999999d"', "no more than a hundred years"),
+        (
+            'after="3d" hours="§7"',
+            "hours: with after only weekdays may be given; for a date that comes again add another time node",
+        ),
+        ('after="3d" weekdays="§7"', "numbers and ranges from 0 to 6"),
     ],
 )
 def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
@@ -509,6 +522,8 @@ def test_N13_fields_of_time_keep_to_table_2_9(time: str, message: str) -> None:
         'hours=" 1 , 3 - 5 "',
         'minutes="*/5" hours="8-18/2,23"',
         'monthdays="1,-1,-10 - -5 / 2"',
+        'after="1w 2d 3h"',
+        'after=" 3d " weekdays="0-4" missed="skip"',
         "",
     ],
 )

@@ -36,7 +36,7 @@ from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens import flow
 from narval.engines.process.tokens.rubric import ask_hook
 from narval.engines.process.tokens.token import ArcToken, NodeToken
-from narval.engines.process.tokens.traversal import by_creation
+from narval.engines.process.tokens.traversal import traverse
 from narval.errors import InternalError
 
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
@@ -160,7 +160,7 @@ class _Survey:
         """Arc tokens that have not come to their node."""
         self.turned: dict[int, int] = {}
         """Roots of arc tokens that have turned round, and those."""
-        for token in by_creation(self._state, destination.id, self._follows):
+        for token in traverse(self._state, destination.id, follow=self._follows):
             if isinstance(token, NodeToken):
                 self._visit(token)
             elif token.child is None:

@@ -25,6 +25,7 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
         "complete": found.completed is not None,
         "guard_action": found.guard or None,
         "execution_type": found.execution_type,
+        "backtracked": found.backtracked,
         "node": _node(process.nodes[found.node]),
         "environment": dict(found.environment),
         "parents": [state.arcs[arc].parent for arc in found.parents],
@@ -37,7 +38,9 @@ def _node(node: Node) -> dict[str, Any]:
     return {
         "name": node.name,
         "type": node.type,
-        "external": ":".join(node.external) or None,
+        "id": node.id,
+        "external": node.external[0] if node.external else None,
+        "external_path": list(node.external),
         "custom": dict(node.custom),
         "arcs": [{"name": arc.name, "to": arc.end.name} for arc in node.outs],
         "external_environment": dict(node.external_environment),

@@ -6,7 +6,8 @@ engine as the value of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narval.definitions.process.properties import made
@@ -14,7 +15,7 @@ from narval.errors import ActionError
 from narval.runtime.calls import conversion
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.process_code.token import Token
+from narval.runtime.calls.process_code.token import Nearest, Token
 from narval.runtime.scripts.interpreters import Script, run
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ class NodeHook:
         code: type,
         payload: Mapping[str, Any],
         token: Mapping[str, Any],
+        nearest: Nearest,
         transients: Transients | None = None,
     ) -> None:
         self._code, self._transients = code, transients
         self._hook, self._evaluated = payload["hook"], payload.get("evaluated")
-        self.token = Token(token, writable=True, completes=self._hook == "execute", transients=transients)
+        completes = self._hook == "execute"
+        self.token = Token(token, writable=True, completes=completes, transients=transients, nearest=nearest)
 
     def __call__(self) -> Any:
         """Call the hook; of a coroutine function, the result is to be awaited."""
@@ -58,10 +61,19 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
     try:
         if "script" in payload:
             return Outcome(value={"effects": _run_script(payload)})
-        hook = NodeHook(load(), payload, payload["token"])
+        before = payload["tokens"].values()
+        hook = NodeHook(load(), payload, payload["token"], partial(_nearest, before))
         return hook.completed(Outcome(conversion.elements(conversion.awaited(hook()))))
     except BaseException as error:
         return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
+
+
+def _nearest(tokens: Iterable[Mapping[str, Any]], node: str) -> Mapping[str, Any] | None:
+    """The first of some tokens that is on a node of that name and was not gone back from."""
+    for token in tokens:
+        if node in (token["node"]["name"], token["node"]["id"]) and not token["backtracked"]:
+            return token
+    return None
 
 
 def _run_script(payload: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -33,8 +33,8 @@ from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.conversion import failure
-from narval.runtime.calls.process_code.tasks import SCRIPT, script_of
-from narval.runtime.calls.process_code.token import Arrival, Delay, ProcessEvent, Token
+from narval.runtime.calls.process_code.tasks import SCRIPT, nearest, script_of
+from narval.runtime.calls.process_code.token import Arrival, Delay, Nearest, ProcessEvent, Token
 from narval.runtime.calls.process_code.transient import Transients
 from narval.runtime.scripts.interpreters import Script
 from narval.runtime.scripts.one_shot import ScriptAnswer
@@ -102,8 +102,9 @@ class QuestionAnswerer:
             )
         view_of = partial(tokens_of(run.engine).token_view, run.definition, run.state)
         about = arguments.get("token")
-        transients = Transients(run, about if isinstance(about, int) else None)
-        question = Question(definition, code, hook, arguments, view_of, transients, at)
+        token = about if isinstance(about, int) else None
+        beside = (Transients(run, token), partial(nearest, run, token or 0))
+        question = Question(definition, code, hook, arguments, view_of, *beside, at)
         return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
 
     def close(self) -> None:
@@ -137,11 +138,13 @@ class Question(NamedTuple):
     arguments: Mapping[str, Any]
     view_of: Callable[[int | None], Mapping[str, Any]]
     transients: Transients
+    nearest: Nearest
     at: float
 
     def token(self) -> Token:
         """The token that the question is about."""
-        return Token(self.view_of(self.arguments["token"]), at=self.at, transients=self.transients)
+        view, beside = self.view_of(self.arguments["token"]), self.transients
+        return Token(view, at=self.at, transients=beside, nearest=self.nearest)
 
 
 class QuestionThread:
@@ -301,7 +304,7 @@ def _join(question: Question) -> Plain:
 
 def _listener(question: Question) -> Plain:
     about = question.view_of(question.arguments.get("token"))
-    event = ProcessEvent(question.arguments, about, question.transients)
+    event = ProcessEvent(question.arguments, about, question.transients, question.nearest)
     code = question.code().notify if isinstance(question.code, type) else question.code
     answer = code(event)
     words = [] if answer is None else [answer] if isinstance(answer, str) else answer

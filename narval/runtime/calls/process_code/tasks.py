@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -11,6 +12,7 @@ from msgspec import structs
 from narval.definitions.process.code import Code
 from narval.engines.commands import Call
 from narval.engines.engine import tokens_of
+from narval.engines.process.tokens import traversal
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
@@ -73,8 +75,15 @@ def _node_call(
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
     token = _token_view(run, payload["token"])
     if definition.where == "worker":
-        return PreparedCall(target, {**payload, "token": token}, timeout)
-    ready = NodeHook(code, payload, token, Transients(run, payload["token"], call.call))
+        before = _before(run, payload["token"])
+        return PreparedCall(target, {**payload, "token": token, "tokens": before}, timeout)
+    ready = NodeHook(
+        code,
+        payload,
+        token,
+        partial(nearest, run, payload["token"]),
+        Transients(run, payload["token"], call.call),
+    )
     return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
 
 
@@ -102,6 +111,14 @@ def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
         "tokens": tokens,
         "writable": hook != "allowBacktrack",
     }
+
+
+def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
+    """The nearest token on a node of that name, as plain data: a token of a run, or one that it came of."""
+    if token not in run.state.nodes:
+        return None
+    found = traversal.nearest(run.definition, run.state, token, node)
+    return None if found is None else _token_view(run, found.id)
 
 
 def _before(run: Run, token: int) -> dict[str, Any]:

@@ -23,6 +23,8 @@ MOST_MEMBERS = 100_000
 
 Effect = dict[str, Any]
 Write = Callable[[str, str | None], None]
+Nearest = Callable[[str], Mapping[str, Any] | None]
+"""The nearest token on a node of that name, as plain data."""
 
 
 class Delay:
@@ -86,13 +88,15 @@ class EnvironmentView(Mapping[str, str]):
 class NodeView:
     """The node that a token is on."""
 
-    __slots__ = ("arcs", "custom", "external", "external_environment", "name", "type")
+    __slots__ = ("arcs", "custom", "external", "external_environment", "external_path", "name", "type")
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.name: str = data["name"]
         self.type: str = data.get("type", "node")
         self.external: str | None = data.get("external")
-        """The externals by which it was imported, outermost first, between colons; or None."""
+        """The external by which it was imported, the outermost of several; or None."""
+        self.external_path: tuple[str, ...] = tuple(data.get("external_path", ()))
+        """The externals by which it was imported, outermost first."""
         self.arcs: tuple[Mapping[str, str], ...] = tuple(data.get("arcs", ()))
         """The arcs that leave it: `name` and `to` of each."""
         self.custom: Mapping[str, str] = MappingProxyType(dict(data.get("custom", {})))
@@ -146,8 +150,8 @@ class Token:
     """A node token: its data, and the effects that code has on it."""
 
     __slots__ = (
-        "_at", "_transients", "completes", "effects", "environment", "execution_type", "guard_action", "id",
-        "is_complete", "is_writable", "node", "parents", "process", "sets",
+        "_at", "_nearest", "_transients", "completes", "effects", "environment", "execution_type",
+        "guard_action", "id", "is_complete", "is_writable", "node", "parents", "process", "sets",
     )  # fmt: skip
 
     def __init__(
@@ -158,8 +162,9 @@ class Token:
         completes: bool = True,
         at: float | None = None,
         transients: Transients | None = None,
+        nearest: Nearest | None = None,
     ) -> None:
-        self._at, self._transients = at, transients
+        self._at, self._transients, self._nearest = at, transients, nearest
         self.id: int = data["id"]
         self.node = NodeView(data["node"])
         self.is_complete = bool(data.get("complete", False))
@@ -195,6 +200,13 @@ class Token:
         come from it. Raises RequestError where there are none.
         """
         return _there(self._transients).token
+
+    def nearest(self, node: str) -> Token | None:
+        """The nearest token on a node of that name that was not gone back from: itself, or one that it came
+        of; None where there is none. It can only be looked at.
+        """
+        found = self._nearest(node) if self._nearest is not None else None
+        return Token(found, at=self._at) if found is not None else None
 
     def set(self, name: str, value: object) -> None:
         """Set an attribute of its own; those that come from it have it too."""
@@ -333,13 +345,17 @@ class ProcessEvent:
     __slots__ = ("arc_token", "arcs", "process", "token", "type")
 
     def __init__(
-        self, data: Mapping[str, Any], token: Mapping[str, Any], transients: Transients | None = None
+        self,
+        data: Mapping[str, Any],
+        token: Mapping[str, Any],
+        transients: Transients | None = None,
+        nearest: Nearest | None = None,
     ) -> None:
         self.type: str = data["event"]
         self.arc_token: int | None = data.get("arc_token")
         self.arcs: tuple[str, ...] = tuple(data.get("arcs") or ())
         """Of a token that is completed, the names of the arcs on which it leaves."""
-        self.token = Token(token, transients=transients) if "id" in token else None
+        self.token = Token(token, transients=transients, nearest=nearest) if "id" in token else None
         alone = ProcessView(token["process"], None, transients)
         self.process = alone if self.token is None else self.token.process
 

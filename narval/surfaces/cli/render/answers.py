@@ -91,6 +91,7 @@ def status(shown: Row) -> None:
             ("calls", under_way if alive else waiting),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            ("inbox", _inbox_of(shown.get("inbox"))),
         ]
     )
     _section("", CALLS, shown["calls"])
@@ -134,6 +135,17 @@ _DAEMON: Mapping[str, Callable[[Row], str]] = {
 
 def _store_of(shown: Row) -> str:
     return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
+
+
+def _inbox_of(inbox: Row | None) -> str:
+    """The trouble of an inbox, or ""; a file that is about to be added is none."""
+    if not inbox:
+        return ""
+    waiting = ", ".join(inbox["taken"][:MOST_LINES])
+    waits = f"; {waiting} waits for that" if waiting else ""
+    stuck = [f"stuck: {inbox['stuck']}{waits}"] if inbox["stuck"] else []
+    refused = [f"{inbox['refused']} refused, in inbox/refused"] if inbox["refused"] else []
+    return "; ".join(stuck + refused)
 
 
 def _waits_of(shown: Row) -> str:
@@ -253,6 +265,8 @@ def _wait(wait: Row) -> Iterator[str]:
     text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
+    if wait.get("reckoned"):
+        sentence += f", {clean(wait['reckoned'])}"
     if what == "time" and text:
         sentence += f", and then for {text}"
     if until and "{until}" not in form:

@@ -135,7 +135,8 @@ TOKENS = (
     Column("token", _of("id"), right=True),
     Column("node", _of("node")),
     Column("state", _of("state"), style=_state),
-    *_plain_columns(guard="guard_action", execution="execution_type", external="external"),
+    *_plain_columns(guard="guard_action", execution="execution_type"),
+    Column("external", lambda row: ":".join(row["external_path"])),
     Column("sets", lambda row: ", ".join(row["sets"])),
 )
 ARC_TOKENS = (
@@ -145,6 +146,12 @@ ARC_TOKENS = (
     Column("execution", _of("execution_type")),
     Column("parent", _of("parent"), right=True),
     Column("child", _of("child"), right=True),
+)
+WALKED = (
+    Column("token", _of("id"), right=True),
+    Column("on", lambda row: row["node"] if "node" in row else f"{row['from']} → {row['to']}"),
+    Column("state", lambda row: row["state"] if "node" in row else _arc_state(row), style=_state),
+    Column("execution", _of("execution_type")),
 )
 NODES = (Column("node", _of("id")), Column("state", _of("state"), style=_state), Column("type", _of("type")))
 ATTRIBUTES = (

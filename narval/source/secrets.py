@@ -1,0 +1,50 @@
+"""Secrets in texts, hidden before anybody sees them: passwords in URLs, and values that are named so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HIDDEN = "…"
+
+_URL = re.compile(r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#\"'<>]+(?=@)")
+"""The name and the password in a URL; the last `@` before the path ends it."""
+
+_NAMED = re.compile(
+    r"""(?ix)
+    ( (?<![a-z0-9])
+      (?: passw(?:or)?d | passphrase | pwd | client[_-]?secret | api[_-]?key | access[_-]?key
+        | (?:access|auth|api|bearer|refresh|session|id)[_-]?token )
+      ["']? \s* [=:] \s* ["']? )
+    (?: (?<=["']) [^"'\n]+ | [^\s"'<>&,;)\]}]+ )
+    | ( \b authorization ["']? \s* [=:] \s* ["']? (?:basic|bearer)\s+ ) [^\s"'<>,;]+
+    """
+)
+"""A word that names a secret and its value: `password=…`, `"api_key": "…"`, `Authorization: Basic …`."""
+
+
+def without_secrets(text: str) -> str:
+    """A text in which the passwords of URLs and the values of named secrets are hidden."""
+    if "://" in text:
+        text = _URL.sub(rf"\1{HIDDEN}", text)
+    if "=" in text or ":" in text:
+        text = _NAMED.sub(lambda found: (found[1] or found[2]) + HIDDEN, text)
+    return text
+
+
+def hide_secrets(value: Any) -> Any:
+    """Plain data, such as a line of history, with the secrets in its texts hidden."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {key: _of(key, inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [hide_secrets(inner) for inner in value]
+    return value
+
+
+def _of(key: object, value: Any) -> Any:
+    """A value by its key: what a key names as a secret is one, whatever it looks like."""
+    if isinstance(value, str) and value and _NAMED.search(f"{key}=x"):
+        return HIDDEN
+    return hide_secrets(value)

@@ -1,0 +1,46 @@
+"""What people see of the tokens of a process at the command line (sections 1 and 12)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.operations.processes import nodes
+from tests.surfaces.cli.command_line import data, make_home, narval, well
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one run, of a process that has split and joined again."""
+    home = make_home(tmp_path_factory.mktemp("tokens") / "home")
+    (home / "recipes" / "w.xml").write_text(
+        nodes(
+            "<node name='a' isStart='true'><arc to='b'/><arc to='c'/></node>"
+            "<node name='b'><arc to='d'/></node><node name='c'><arc to='d'/></node>"
+            "<node name='d' type='wait' joinType='and'/>"
+        )
+    )
+    well(home, "start", "w.p")
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    return home
+
+
+def test_section_12_tokens_are_listed_from_one_on(home: Path) -> None:
+    run = str(data(home, "runs")[0]["eid"])
+    shown = well(home, "tokens", run, "--from", "1", "--order", "depth").splitlines()
+    assert shown[0].split() == ["token", "on", "state", "execution"]
+    assert [" ".join(line.split()[:4]) for line in shown[1:]] == [
+        "1 a complete Forward", "2 a → b", "4 b complete Forward", "5 b → d", "8 d active Forward", "3 a → c",
+        "6 c complete Forward", "7 c → d",
+    ]  # fmt: skip
+    back = data(home, "tokens", run, "--from", "8", "--back")
+    assert [row["id"] for row in back["tokens"]] == [8, 7, 6, 5, 4, 3, 2, 1]
+
+
+def test_section_12_what_goes_with_from_is_refused_without_it(home: Path) -> None:
+    run = str(data(home, "runs")[0]["eid"])
+    for more in (["--back"], ["--order", "depth"]):
+        result = narval(home, "tokens", run, *more)
+        assert (result.exit_code, "go with --from TOKEN" in result.stderr) == (2, True)
+    assert "has no token 99" in narval(home, "tokens", run, "--from", "99").stderr
