@@ -148,7 +148,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
     when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
     `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
-    SIGKILL.
+    SIGKILL. With all that it starts it may be `processes` at once, all programs of its run `run_processes`
+    (A19).
     """
 
     words: tuple[str, ...]
@@ -163,6 +164,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     memory: int | None = None
     files: int | None = None
     grace: float = 2.0
+    processes: int | None = None
+    run_processes: int | None = None
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
