@@ -250,15 +250,17 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
-    in-steps, which are history now; `starts` the out-steps that no other transition had led to. `fed`: it has
-    waited for an element that the recipe, which restarts, has not made itself, or uses one up (N28).
+    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
+    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
+    other transition had led to. `fed`: it has waited for an element that the recipe, which restarts, has not
+    made itself, or uses one up (N28).
     """
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
     fed: bool = False
 
 

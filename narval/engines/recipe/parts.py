@@ -91,6 +91,7 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
+    `took` are the elements of its conditions, of each so many as `counts` says, if not one.
     `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
     from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
     fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
@@ -104,5 +105,13 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     satisfied: tuple[Satisfied, ...] = ()
     until: float = 0.0
+    counts: tuple[int, ...] = ()
     since: float = 0.0
     given_up: bool = False
+
+    def taken_by(self, at: int) -> tuple[int, ...]:
+        """The elements that the condition at a position took, counted from 0; none before it has fired."""
+        if not self.counts:
+            return self.took[at : at + 1]
+        before = sum(self.counts[:at])
+        return self.took[before : before + self.counts[at]] if at < len(self.counts) else ()
