@@ -48,7 +48,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
-    repeats.bind_anew(decision, step)
+    repeats.bind_anew(decision, step.id)
     _fail_if_unhandled(decision)
 
 
@@ -171,6 +171,7 @@ def _choose(
     if names:
         for transition in _waiting_for(decision, *names):
             _wait_anew(decision, transition)
+        repeats.bind_anew(decision, *names)
 
 
 def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
