@@ -1,4 +1,4 @@
-"""Runs of automata as a whole, at a real daemon with real programs (A17-A19)."""
+"""Runs of automata as a whole, at a real daemon with real programs (A17-A20)."""
 
 from __future__ import annotations
 
@@ -113,3 +113,38 @@ def test_A19_a_run_is_bounded_and_what_counted_it_goes_with_it_also_when_the_dae
         killed(daemon)
     until(lambda: groups() == [], "the reaper has removed what is empty")
     assert carrying(home) == []
+
+
+SERVE = (
+    '<state name="start" command="sh">echo x >>begun; (trap "" TERM; sleep 600) &amp; sleep 600</state>'
+    '<state name="end" command="sh">echo tidy >>begun</state>'
+    '<transition from="start" signal="stop" to="end"/>'
+)
+
+
+def test_A20_a_signal_interrupts_a_state_whose_programs_are_ended(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SERVE, 'grace="0.3"'))
+    with narval.running():
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "it serves")
+        assert narval.ask("signal", str(run), "stop")["taken_by"] == "start"
+        assert over(narval, run)["phase"] == "done"
+        assert "interrupted by signal stop" in narval("why", str(run), "start").stdout.decode()
+    assert (home / "begun").read_text() == "x\ntidy\n"
+    assert carrying(home) == []
+
+
+def test_A20_the_interruption_counts_though_the_daemon_is_killed_before_its_programs_are_gone(
+    tmp_path: Path,
+) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SERVE, 'grace="600"'))
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "it serves")
+        narval.ask("signal", str(run), "stop")
+        killed(daemon)
+    with narval.running():
+        assert over(narval, run)["phase"] == "done"
+    assert (home / "begun").read_text() == "x\ntidy\n", "what was interrupted is not begun again"

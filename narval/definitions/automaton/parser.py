@@ -9,7 +9,15 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.automaton.checks import never_started
-from narval.definitions.automaton.definition import START, Automaton, ProgramInput, ProgramLimits, State, link
+from narval.definitions.automaton.definition import (
+    START,
+    Automaton,
+    ProgramInput,
+    ProgramLimits,
+    State,
+    link,
+    told,
+)
 from narval.definitions.automaton.vocabulary import WORDS
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed
@@ -76,7 +84,7 @@ class _AutomatonBuilder:
             first, last = (
                 self._reading.lookup(entry, end, states, "the name of a state") for end in ("from", "to")
             )
-            label = entry.get("label")
+            label = self._label(entry, first)
             if first is None or last is None or label is None:
                 continue
             successors = follow[first.name].setdefault(label, [])
@@ -86,6 +94,26 @@ class _AutomatonBuilder:
             else:
                 successors.append(last)
         return follow
+
+    def _label(self, entry: Entry, state: State | None) -> str | None:
+        """The label of a transition from a state: for how its program ends, or for a signal (A20)."""
+        label: str | None = entry.get("label")
+        signal: str | None = entry.get("signal")
+        if signal is None:
+            if "label" not in entry.written and "signal" not in entry.written:
+                message = (
+                    'a transition needs label="…", how the program ends, or signal="…", what interrupts it'
+                )
+                self._reading.fault(entry, message)
+            return label
+        if "label" in entry.written:
+            self._reading.fault(entry, "a transition has a label or a signal, not both; remove one", "signal")
+        elif state is not None and state.wait == signal:
+            message = (
+                f"state {state.name!r} waits for {signal!r} before it runs; another name must interrupt it"
+            )
+            self._reading.fault(entry, message, "signal")
+        return told(signal)
 
 
 class _StateReader:

@@ -119,7 +119,8 @@ WORDS: Words = {
     "transition": Word(
         {
             "from": Attribute(identifier, required=True),
-            "label": Attribute(label, required=True),
+            "label": Attribute(label),
+            "signal": Attribute(identifier),
             "to": Attribute(identifier, required=True),
         },
         ("description",),

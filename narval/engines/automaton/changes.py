@@ -70,6 +70,13 @@ class CallLate(AutomatonChange, frozen=True):
     call: str
 
 
+class StateInterrupted(AutomatonChange, frozen=True):
+    """A signal interrupts the state: it ends with this label once what runs of it is gone (A20)."""
+
+    state: str
+    label: str
+
+
 class CallFailed(AutomatonChange, frozen=True):
     """A call did not succeed, and another contender or another try follows (A7, A8)."""
 

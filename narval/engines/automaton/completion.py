@@ -11,6 +11,7 @@ from narval.engines.automaton.changes import (
     StateAwaited,
     StateEnded,
     StateHeld,
+    StateInterrupted,
 )
 from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.start import call, go_on, make_ready
@@ -35,9 +36,11 @@ def returned(decision: AutomatonDecision, event: Returned) -> None:
 def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> None:
     now = decision.state.of(state.name)
     labels, output = how_it_ended(event) if not now.late else ((TIMEOUT,), "")
+    if now.interrupted:
+        labels = (now.interrupted,)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
-    if labels[0] != SUCCESS:
+    if labels[0] != SUCCESS and not now.interrupted:
         if now.fallback + 1 < len(state.commands):
             decision.change(CallFailed(event.call, labels[0], output))
             call(decision, state, now.fallback + 1)
@@ -50,6 +53,19 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
     produced = event.eids if labels[0] == SUCCESS else ()
     decision.change(StateEnded(state.name, labels[0], output, skipped, produced))
     _follow(decision, state, labels)
+
+
+def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
+    """Leave a state that is under way by the transition of a signal (A20), once what runs of it is gone."""
+    now = decision.state.of(state.name)
+    if now.wake:
+        decision.command(commands.CancelTimer(now.wake))
+    decision.change(StateInterrupted(state.name, label))
+    if now.state == "held":
+        decision.change(StateEnded(state.name, label))
+        _follow(decision, state, (label,))
+    else:
+        decision.command(commands.CancelCall(now.call))
 
 
 def how_it_ended(event: Returned) -> tuple[Ended, str]:

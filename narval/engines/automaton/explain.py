@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.automaton.definition import Automaton, State
+from narval.definitions.automaton.definition import Automaton, State, signal_of
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
@@ -30,9 +30,9 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
     for part in definition.states.values():
         for label, successors in part.follow.items():
             for successor in successors:
-                etree.SubElement(
-                    root, "transition", {"from": part.name, "label": label, "to": successor.name}
-                )
+                signal = signal_of(label)
+                how = ("signal", signal) if signal else ("label", label)
+                etree.SubElement(root, "transition", dict([("from", part.name), how, ("to", successor.name)]))
     return finished(root, context)
 
 
@@ -50,7 +50,8 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """The things that the run waits for now: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
-        yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
+        ended = ", to be gone" if state.of(name).interrupted else ""
+        yield Wait(name, "call", _called(definition.states[name], state) + ended, calls=(call,))
     for call, name in state.dying.items():
         yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
     for name in state.held:
@@ -120,6 +121,9 @@ def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
 
 def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) -> str:
     run = state.of(part.name)
+    if run.interrupted:
+        ending = "; what runs of it is being ended" if run.state == "running" else ""
+        return f"it was interrupted by {run.interrupted}{ending}"
     if run.state == "running":
         return f"{_called(part, state)} runs, in visit {run.visits}"
     if run.state == "held":

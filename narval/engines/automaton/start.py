@@ -44,7 +44,7 @@ def make_ready(
         message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
-    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed)
+    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed or of == by)
     soon = erred and visits > 0 and decision.event.at - now.since < QUICK
     decision.change(StateReady(state.name, by, dying, soon))
     decision.to_run.append(state)

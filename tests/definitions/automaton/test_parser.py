@@ -82,6 +82,29 @@ def test_A11_each_fault_has_its_place(inside: str, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("how", "fault"),
+    [
+        ("", '2:1 a transition needs label="…", how the program ends, or signal="…", what interrupts it'),
+        ('label="1" signal="stop"', "2:31 a transition has a label or a signal, not both; remove one"),
+        ('signal="go"', "2:21 state 'start' waits for 'go' before it runs; another name must interrupt it"),
+        ('signal="go on"', "2:21 signal: expected an id without blanks, found 'go on'"),
+    ],
+)
+def test_A20_each_fault_of_a_signal_has_its_place(how: str, fault: str) -> None:
+    inside = f"""<transition {how} from="start" to="start"/>
+<state name="start" command="a"><wait signal="go"/></state>"""
+    assert read(inside)[1] == [fault]
+
+
+def test_A20_a_circle_by_way_of_a_signal_is_no_endless_one() -> None:
+    inside = GOOD + '<transition from="start" {}="x" to="start"/>'
+    (found, _), (other, _) = read(inside.format("signal")), read(inside.format("label").replace('"x"', '"1"'))
+    assert found is not None
+    assert other is not None
+    assert [len(warnings([automaton], Library(()))) for automaton in (found, other)] == [0, 1]
+
+
+@pytest.mark.parametrize(
     ("attributes", "fault"),
     [
         ('restart="parallel"', "1:21 restart: expected yes or no, found 'parallel'"),
