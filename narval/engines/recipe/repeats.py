@@ -73,7 +73,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> bool:
 
 
 def bind_anew(decision: RecipeDecision, *names: str) -> None:
-    """Look again for what ends a rest, or set its watch anew: these variables have elements now (N10, N42)."""
+    """Look again for what ends a rest, or set its watch anew: these variables have elements now (N10)."""
     for identifier in tuple(decision.state.resting):
         step, run = decision.definition.steps[identifier], decision.state.step(identifier)
         if step.until is None or step.until.variables.isdisjoint(names):
