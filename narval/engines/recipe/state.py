@@ -211,12 +211,8 @@ def _step_resting(state: PlanState, change: StepResting) -> None:
 
 
 def _rest_ended(state: PlanState, change: RestEnded) -> None:
-    _rest_no_more(state, change.step)
-
-
-def _rest_no_more(state: PlanState, step: str) -> None:
-    del state.resting[step]
-    run = state.steps[step]
+    del state.resting[change.step]
+    run = state.steps[change.step]
     run.until, run.watch, run.wake = 0.0, "", ""
 
 
@@ -388,7 +384,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
         _end_duration(state, transition)
     state.blocked.clear()
     for step in tuple(state.resting):
-        _rest_no_more(state, step)
+        _rest_ended(state, RestEnded(step))
     for step in tuple(state.following):
         _follow_no_more(state, step)
 
