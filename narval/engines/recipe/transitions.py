@@ -7,7 +7,8 @@ in-step are *rivals*: one of them fires at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
@@ -215,15 +216,24 @@ def _fire(
 ) -> None:
     fed = False
     if took:
-        decision.use_matches(wanted, took)
+        decision.use_matches(wanted, took, counts)
         if decision.counts_food:
-            uses = (eid for (_, scope), eid in zip(wanted, took, strict=True) if scope is not None)
-            fed = decision.is_fed(took if transition.id in decision.state.waiting else uses)
+            waited = transition.id in decision.state.waiting
+            fed = decision.is_fed(took if waited else _used(wanted, took, counts))
     _stop_waiting(decision, transition)
     _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
+
+
+def _used(wanted: Wanted, took: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[int]:
+    """The elements that conditions take once."""
+    at = 0
+    for (_, scope), count in zip(wanted, counts or repeat(1, len(took)), strict=True):
+        if scope is not None:
+            yield from took[at : at + count]
+        at += count
 
 
 def _go(
