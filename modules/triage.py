@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action
+from narval import ActionError, Element, Input, NarvalError, Output, action, fits
 
 
 @action(
@@ -72,15 +72,12 @@ def _order(rule: Element) -> tuple[float, int]:
 
 
 def _fits(mail: Element, rule: Element) -> bool:
-    """True if the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
-    pattern = rule.attributes["when"]
+    """True if the mail fits the rule's pattern, as it would in a recipe (N9, N10)."""
     try:
-        found = mail.xpath(pattern)
-    except etree.XPathError as error:
-        raise ActionError(
-            f"the pattern {pattern!r} of rule {_called(rule)} is no XPath: {error}", "bad-rule"
-        ) from None
-    return bool(found) and found == found
+        return fits(mail, rule.attributes["when"])
+    except NarvalError as error:
+        said = f"the pattern of rule {_called(rule)} is no XPath that can be tried: {error}"
+        raise ActionError(said, "bad-rule") from None
 
 
 def _called(rule: Element) -> str:
