@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action
@@ -29,15 +31,17 @@ def judge(mail: Element, rules: list[Element]) -> etree._Element:
     Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
     the mail alone, as `email[@list]` would be in a recipe.
     """
-    made = etree.Element("triage", mail=str(mail.eid))
+    made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
-        value = mail.attributes.get(name)
+        value = given.get(name)
         if value:
             made.set(name, value)
     made.set("verdict", "leave")
     made.set("why", "no rule fits it")
+    around = etree.Element("memory")  # the node at which a pattern begins
+    around.append(mail.tree())
     for rule in sorted(rules, key=_order):
-        if _fits(mail, rule):
+        if _fits(around, rule):
             said = rule.attributes
             made.set("verdict", said["verdict"])
             made.set("why", said.get("why", said["when"]))
@@ -71,11 +75,16 @@ def _order(rule: Element) -> tuple[float, int]:
         ) from None
 
 
-def _fits(mail: Element, rule: Element) -> bool:
-    """True if the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
+_compiled = lru_cache(maxsize=256)(etree.XPath)
+
+
+def _fits(around: etree._Element, rule: Element) -> bool:
+    """True if the rule's pattern matches what is within `around`, as patterns do: true, a node, a text, a
+    number but zero (N9).
+    """
     pattern = rule.attributes["when"]
     try:
-        found = mail.xpath(pattern)
+        found = _compiled(pattern)(around)
     except etree.XPathError as error:
         raise ActionError(
             f"the pattern {pattern!r} of rule {_called(rule)} is no XPath: {error}", "bad-rule"
