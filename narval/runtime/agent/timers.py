@@ -50,11 +50,6 @@ class TimerQueue(Generic[Key, Value]):
         else:
             group[key] = None
 
-    def get(self, key: Key) -> float | None:
-        """The moment of the timer under a key, if there is one."""
-        live = self._live.get(key)
-        return live[0] if live is not None else None
-
     def discard(self, key: Key) -> None:
         """Give up a timer, if there is one under this key."""
         live = self._live.pop(key, None)

@@ -23,7 +23,7 @@ from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.clock_watch import ClockWatch
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.stop import Stop
-from narval.runtime.system.clock import Clock
+from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.daemon")
 
@@ -66,6 +66,8 @@ class Rounds:
         self._stop, self._bell = stop, bell
         self._ready: dict[Participant, None] = {}
         self._moments: TimerQueue[Participant, None] = TimerQueue()
+        self._awaited: dict[Participant, float] = {}
+        """The moments in the queue by agent."""
         stop.announce_to(self._perform_no_more)
 
     @property
@@ -89,12 +91,12 @@ class Rounds:
         """True if a round would do anything now."""
         if self._ready:
             return True
-        due = self._moments.next()
+        due = self._moments.next() if self._awaited else None
         if due is None:
             return False
         now = self.clock.now()
-        if due > now:
-            self._follow_clock(now)
+        if due > now and (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
         return due <= now or bool(self._ready)
 
     def next_moment(self) -> float | None:
@@ -122,9 +124,14 @@ class Rounds:
             under_way = self._committer.commit(batches)
             if under_way is not None:
                 await under_way
+            quits = False
             for participant, turn in made:
                 participant.perform(turn)
-                self._look_again(participant)
+                quits |= turn.transaction.quit
+                if participant.loop.has_work():
+                    self._ready[participant] = None
+                else:
+                    self._await_moment(participant)
         except StoreError as error:
             self._break_down(error)
             raise
@@ -136,46 +143,50 @@ class Rounds:
         except BaseException:
             self._break_down(DaemonGoneError("the daemon was stopped at once"))
             raise
-        if any(turn.transaction.quit for _, turn in made):
+        if quits:
             self._stop.request()
 
     # --- inside ---------------------------------------------------------------------------------------
 
     def _decide(self) -> list[tuple[Participant, Turn]]:
         """A turn each of those that are ready, while there is time."""
-        now = self.clock.now()
-        self._follow_clock(now)
-        while (due := self._moments.pop_due(now)) is not None:
-            self._ready[due[1]] = None
-        ready, self._ready = deque(self._ready), {}
+        now = self._clock_watch.clock.now()
+        if (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
+        if self._awaited:
+            while (due := self._moments.pop_due(now)) is not None:
+                del self._awaited[due[1]]
+                self._ready[due[1]] = None
+        ready, self._ready = [*self._ready], {}
         made: list[tuple[Participant, Turn]] = []
-        until = time.perf_counter() + SLICE
-        while ready and (not made or time.perf_counter() < until):
-            participant = ready.popleft()
+        until = 0.0
+        for participant in ready:
+            if until and time.perf_counter() > until:
+                self._ready = dict.fromkeys((*ready[len(made) :], *self._ready))  # they come first next time
+                break
+            if not until and len(ready) > 1:
+                until = time.perf_counter() + SLICE
             made.append((participant, participant.loop.decide(now)))
-        if ready:  # they come first in the next round
-            self._ready = dict.fromkeys((*ready, *self._ready))
         return made
 
-    def _follow_clock(self, now: float) -> None:
+    def _reckon(self, jump: Jump) -> None:
         """Have all agents reckon with a clock that was set."""
-        jump = self._clock_watch.jump(now)
-        if jump is not None:
-            for participant in self.participants:
-                participant.loop.clock_jumped(jump)
-                if participant.loop.has_work():
-                    self._ready[participant] = None
+        for participant in self.participants:
+            participant.loop.clock_jumped(jump)
+            if participant.loop.has_work():
+                self._ready[participant] = None
 
-    def _look_again(self, participant: Participant) -> None:
-        """Note what is left to do for an agent, and when it is due."""
-        loop, moments = participant.loop, self._moments
-        if loop.has_work():
-            self._ready[participant] = None
-        at = loop.next_moment()
+    def _await_moment(self, participant: Participant) -> None:
+        """Note when an agent that has come to rest is due by itself."""
+        at = participant.loop.next_moment()
+        if at == self._awaited.get(participant):
+            return
         if at is None:
-            moments.discard(participant)
-        elif moments.get(participant) != at:
-            moments.push(at, participant, None)
+            del self._awaited[participant]
+            self._moments.discard(participant)
+        else:
+            self._awaited[participant] = at
+            self._moments.push(at, participant, None)
 
     def _break_down(self, error: NarvalError) -> None:
         """Perform nothing of the round, and answer all that wait with `error`."""
