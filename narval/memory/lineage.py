@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import inf
 
 from narval.memory.elements.changes import MarkScope
@@ -31,6 +32,29 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
                 if replaced is not None and bound.test(memory.tree(replaced)):
                     pending.append(before)
     return since
+
+
+def current(memory: Memory, eid: int) -> int | None:
+    """The element that counts in place of another: itself, or what has replaced it, one after another (N42).
+
+    An element is replaced by the youngest of its name that was made from it. None where it is outdated and
+    nothing has replaced it.
+    """
+    while eid in memory.outdated or eid not in memory:
+        element = memory.element(eid)
+        if element is None:
+            return None
+        younger = takewhile(eid.__lt__, memory.index.newest_named((element.name,)))
+        new = next((new for new in younger if eid in _made_from(memory, new)), None)
+        if new is None:
+            return None
+        eid = new
+    return eid
+
+
+def _made_from(memory: Memory, eid: int) -> tuple[int, ...]:
+    element = memory.element(eid)
+    return element.origin.inputs if element is not None and element.origin is not None else ()
 
 
 def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:

@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action, Input, Output
+from narval.definitions.appointment import text_of
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
 from narval.definitions.process.composition import compose_all
@@ -48,7 +49,7 @@ from narval.errors import ActionError
 from narval.memory.elements import changes as facts
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
-from narval.memory.lineage import fits_since
+from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
 
@@ -412,6 +413,12 @@ class Dialogue:
     def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
         return fits_since(self.memory, eid, bound, scope, known)
 
+    def current(self, eid: int) -> int | None:
+        return current(self.memory, eid)
+
+    def text_of(self, expression: Any, elements: Any) -> str:
+        return text_of(expression, elements)
+
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)
 
@@ -521,6 +528,8 @@ class Dialogue:
         """Who waits for such an element is told when the event under way has been dealt with."""
         element = self.memory.element(eid)
         for watch, (run, command) in self.watches.items():
+            if outdated and eid in command.elements:
+                self._queue.append((run, Matched(0, self.now, watch, eid)))
             if outdated and not command.or_outdated:
                 continue
             if element is not None and any(
@@ -539,7 +548,7 @@ class Dialogue:
         watched = self.watches.get(event.watch)
         if watched is None:
             return False
-        if watched[1].or_outdated and event.eid in self.memory.outdated:
+        if (watched[1].or_outdated or watched[1].elements) and event.eid in self.memory.outdated:
             return True
         return any(self.memory.is_available(event.eid, scope) for scope in watched[1].scopes)
 

@@ -191,13 +191,16 @@ class StepFailed(PlanChange, frozen=True):
 class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
 
-    `since` is when they had ended, if the transition has appointments (N41).
+    `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N42).
     """
 
     transition: str
     date: float
     wake: str
     since: float = 0.0
+    of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    watch: str = ""
 
 
 class DateCome(PlanChange, frozen=True):
@@ -207,11 +210,12 @@ class DateCome(PlanChange, frozen=True):
 
 
 class DateGivenUp(PlanChange, frozen=True):
-    """No date of the transition comes any more, and that is as it was to be: it was missed, and is not made
-    up for (N41).
+    """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
+    `gone`, from which it was reckoned, count no more (N42), or they hold none.
     """
 
     transition: str
+    gone: tuple[int, ...] = ()
 
 
 class TransitionWaiting(PlanChange, frozen=True):

@@ -122,12 +122,21 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
-        for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
+        for transition in self.state.awaiting_date:
+            self.withdraw_date(transition)
+        for transition in self.state.awaiting_duration:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.resting:
             self.command(commands.CancelTimer(self.state.step(step).wake))
         for step in (*self.state.blocked, *self.state.following, *self.state.resting):
             self.command(commands.Unwatch(self.state.step(step).watch))
+
+    def withdraw_date(self, transition: str) -> None:
+        """Wait for the date of a transition no longer, nor for what becomes of the elements it is of."""
+        run = self.state.transition(transition)
+        self.command(commands.CancelTimer(run.wake))
+        if run.watch:
+            self.command(commands.Unwatch(run.watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
         """Let running steps end by themselves; give up sources, which would go on for ever (N36)."""

@@ -92,8 +92,10 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
     `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
-    from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
-    fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
+    from `since` (N41), and from the elements `of` variables, which `watch` tells of until the date has come;
+    `gone` are those that count no more (N42). In wait-condition `wake` is that of `until`, when the elements
+    of `satisfied` will have fitted long enough (N38); these stay known from then on, for what they replaced
+    may be forgotten.
     """
 
     state: str = "wait-step"
@@ -106,3 +108,5 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     until: float = 0.0
     since: float = 0.0
     given_up: bool = False
+    of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    gone: tuple[int, ...] = ()

@@ -305,19 +305,20 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
     run.date, run.wake, run.since = change.date, change.wake, change.since
+    run.of, run.watch = change.of, change.watch
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.come, run.wake = True, ""
+    run.come, run.wake, run.watch = True, "", ""
     state.awaiting_date.pop(change.transition, None)
 
 
 def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.given_up, run.wake = True, ""
+    run.given_up, run.gone, run.wake, run.watch = True, change.gone, "", ""
     state.awaiting_date.pop(change.transition, None)
 
 

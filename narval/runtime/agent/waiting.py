@@ -23,6 +23,9 @@ class Watches:
         self.index: Index[WatchKey] = Index()
         self._of_outdated: dict[WatchKey, None] = {}
         """Watches that are told, too, when an element that fits is replaced."""
+        self._of_elements: dict[int, dict[WatchKey, None]] = {}
+        """By element, the watches that are told when that one is replaced."""
+        self._elements: dict[WatchKey, tuple[int, ...]] = {}
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
@@ -31,19 +34,30 @@ class Watches:
             self.index.add(key, bound)
         if command.or_outdated:
             self._of_outdated[key] = None
+        if command.elements:
+            self._elements[key] = command.elements
+            for eid in command.elements:
+                self._of_elements.setdefault(eid, {})[key] = None
 
     def remove(self, run: int, watch: str) -> None:
         """Wake it no more; a watch that is not there is ignored."""
-        self.index.discard((run, watch))
-        self._of_outdated.pop((run, watch), None)
+        key = (run, watch)
+        self.index.discard(key)
+        self._of_outdated.pop(key, None)
+        for eid in self._elements.pop(key, ()):
+            watches = self._of_elements[eid]
+            del watches[key]
+            if not watches:
+                del self._of_elements[eid]
 
     @property
     def any_of_outdated(self) -> bool:
         """True if some watch is told of elements that are replaced."""
-        return bool(self._of_outdated)
+        return bool(self._of_outdated or self._of_elements)
 
-    def of_outdated(self, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
-        """The watches that are to be told that this element was replaced."""
+    def of_outdated(self, outdated: int, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
+        """The watches that are to be told that an element, which has this tree, was replaced."""
+        yield from self._of_elements.get(outdated, ())
         for eid, watch in self._of_outdated:
             if any(bound.test(tree) for bound in runs[eid].watches[watch].conditions):
                 yield eid, watch
