@@ -36,6 +36,8 @@ TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, uniqu
 IDENTITY = Input("identity", "identity[@address]")
 SIGNATURE = Input("signature", "signature", optional=True)
 DRAFT = Input("draft", "draft", use=True)
+OUTBOX = Input("outbox", "outbox[@path or @host]", holds={"kind": ("maildir", "smtp")})
+SENT = Output("sent", "sent")
 
 
 @action(source=True, inputs=[MAILBOX], outputs=[MAILS, TROUBLES], description="Each mail of a mailbox.")
@@ -167,18 +169,25 @@ def reply(mail: Element, draft: Element, identity: Element, signature: Element |
     pure=True,
 )
 def compose(draft: Element, identity: Element, signature: Element | None = None) -> bytes:
-    """Compose a mail: `<draft to="…" cc="…" subject="…">text</draft>`."""
-    given = draft.attributes
-    to, cc, subject = (given.get(name, "") for name in ("to", "cc", "subject"))
-    return composed("new", identity, signature, draft.text, to=to, cc=cc, subject=subject)
+    """Compose a mail: `<draft to="…" cc="…" subject="…" auto="…">text</draft>`."""
+    return _of_draft(draft, identity, signature)
 
 
 @action(
-    inputs=[
-        Input("mail", "email[@kind]", use=True),
-        Input("outbox", "outbox[@path or @host]", holds={"kind": ("maildir", "smtp")}),
-    ],
-    outputs=[Output("sent", "sent")],
+    inputs=[DRAFT, IDENTITY, OUTBOX, SIGNATURE],
+    outputs=[SENT],
+    description="Compose a mail from a draft and deliver or send it, in one.",
+)
+async def write(
+    draft: Element, identity: Element, outbox: Element, signature: Element | None = None
+) -> bytes:
+    """Compose and send a mail: `compose` and `send` in one call, which is tried again as one (N29, N37)."""
+    return await _delivered(Element(draft.eid, _of_draft(draft, identity, signature)), outbox)
+
+
+@action(
+    inputs=[Input("mail", "email[@kind]", use=True), OUTBOX],
+    outputs=[SENT],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
 )
 async def send(mail: Element, outbox: Element) -> bytes:
@@ -186,6 +195,18 @@ async def send(mail: Element, outbox: Element) -> bytes:
 
     An error that is not final may pass: the server is away, or asks for patience (N29).
     """
+    return await _delivered(mail, outbox)
+
+
+def _of_draft(draft: Element, identity: Element, signature: Element | None) -> bytes:
+    """The mail that a draft asks for, as an `email[@kind='new']`."""
+    given = draft.attributes
+    facts = {name: given.get(name, "") for name in ("to", "cc", "subject", "auto")}
+    return composed("new", identity, signature, draft.text, **facts)
+
+
+async def _delivered(mail: Element, outbox: Element) -> bytes:
+    """Send a mail, and tell of it. Raises ActionError."""
     here = call()
     account = Account(outbox.attributes, here.home)
     try:

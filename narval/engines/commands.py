@@ -76,7 +76,7 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     With `or_outdated` it also fires when an element that fits is replaced: a step that waits for a reserved
     one to come free must know that it never will (N18). With `standing` it is kept as long as the calls of
     its step are, each of which it may add another to; so exploration, which would never end, passes it over.
-    It also fires when one of `elements` is replaced, or counts no more (N42).
+    It also fires when one of `elements` is replaced, or counts no more (N43).
     """
 
     watch: str
@@ -150,7 +150,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
     when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
     `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
-    SIGKILL.
+    SIGKILL. With all that it starts it may be `processes` at once, all programs of its run `run_processes`
+    (A19).
     """
 
     words: tuple[str, ...]
@@ -165,6 +166,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     memory: int | None = None
     files: int | None = None
     grace: float = 2.0
+    processes: int | None = None
+    run_processes: int | None = None
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

@@ -41,12 +41,16 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors."""
+    """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors.
+
+    `counts` says how many of the elements each condition took, if not one.
+    """
 
     id: str
     state: str
     eids: tuple[int, ...] = ()
     errors: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -161,8 +161,9 @@ class AnyMemory:
                 yield eid
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """True if an element fits; known of an argument that the definition holds."""
-        if element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
+        """True if an element fits; known of an argument that the definition holds as it is."""
+        known = element.origin is None or not bound.admits(element.name)
+        if known and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
         return self._assumptions.fits(element.eid, demands(bound))
 

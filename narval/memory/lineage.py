@@ -35,7 +35,7 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
 
 
 def current(memory: Memory, eid: int) -> int | None:
-    """The element that counts in place of another: itself, or what has replaced it, one after another (N42).
+    """The element that counts in place of another: itself, or what has replaced it, one after another (N43).
 
     An element is replaced by the youngest of its name that was made from it. None where it is outdated and
     nothing has replaced it.

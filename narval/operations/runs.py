@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.definitions.library import Definition, RunDefinition
+from narval.definitions.library import Definition
 from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, run_kinds, runnable, runnable_kinds
@@ -26,6 +26,7 @@ from narval.runtime.agent.history import given, past
 from narval.runtime.agent.loop import Delivery
 from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.page import RunsPage
@@ -72,8 +73,8 @@ async def _start(
         definition = runnable(turn.agent.library, name)
         if definition is None:
             raise no_definition(daemon, name)
-        if isinstance(definition, RunDefinition) and definition.cannot_start is not None:
-            raise TokenError(*definition.cannot_start)
+        if (refused := cannot_start(definition)) is not None:
+            raise TokenError(*refused)
         attributes = _attributes(definition, environment) if environment else {}
         admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
         started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)

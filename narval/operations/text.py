@@ -28,6 +28,11 @@ def clean(value: object) -> str:
     return " ".join(without_secrets(str(value)).translate(_VISIBLE | _BLANK).split())
 
 
+def printable(line: str) -> str:
+    """A line of a file as it is, but for control characters, which are visible."""
+    return line.translate(_VISIBLE)
+
+
 def clean_lines(text: str) -> str:
     """A text of several lines, their control characters visible, and secrets in it not."""
     return "\n".join(line.translate(_VISIBLE) for line in without_secrets(text).expandtabs().splitlines())

@@ -156,7 +156,10 @@ def explain(
             parts = engine.parts(definition, state)
             known = ", ".join(row["id"] for rows in parts.values() for row in rows)
             raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
-        waits = diagnosed or [wait for wait in waits if wait.id == identifier]
+        now_for = {wait.id: wait for wait in waits if wait.conditions}
+        waits = [now_for.get(wait.id, wait) for wait in diagnosed] or [
+            wait for wait in waits if wait.id == identifier
+        ]
         answer["reason"] = reason
     else:
         already = {wait.id for wait in waits}

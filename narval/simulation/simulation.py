@@ -20,7 +20,7 @@ import msgspec
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import runnable
-from narval.errors import DefinitionError, RequestError
+from narval.errors import DefinitionError, RequestError, TokenError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
 from narval.operations.documents import add_all
@@ -28,6 +28,7 @@ from narval.operations.runs import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
+from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
@@ -271,4 +272,7 @@ class _Outcome:
 
 
 def _start(name: str, elements: tuple[bytes, ...], turn: Turn) -> None:
+    definition = runnable(turn.agent.library, name)
+    if definition is not None and (refused := cannot_start(definition)) is not None:
+        raise TokenError(*refused)
     turn.start(name, tuple(add_all(turn, elements)))

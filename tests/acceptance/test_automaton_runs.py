@@ -1,4 +1,4 @@
-"""Runs of automata as a whole, at a real daemon with real programs (A17, A18)."""
+"""Runs of automata as a whole, at a real daemon with real programs (A17-A19)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
+from narval.runtime.system.cgroup import obstacle, own_group
 from tests.acceptance.home import Narval, make, until
 from tests.acceptance.test_automaton import NARVAL, environment
 from tests.acceptance.test_automaton_crashes import carrying, killed
@@ -84,3 +87,29 @@ def test_A18_in_the_foreground_it_runs_once(tmp_path: Path) -> None:
     done = subprocess.run([*NARVAL, str(tmp_path / "a.xml")], check=False, env=environment())
     assert done.returncode == 0
     assert (tmp_path / "begun").read_text() == "x\n"
+
+
+@pytest.mark.skipif(bool(obstacle()), reason=obstacle())
+def test_A19_a_run_is_bounded_and_what_counted_it_goes_with_it_also_when_the_daemon_is_killed(
+    tmp_path: Path,
+) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    bomb = "echo x >>begun; for n in 1 2 3 4 5 6 7 8; do sleep 600 &amp; done; sleep 600"
+    narval.write(
+        "recipes/a.xml", automaton(f'<state name="start" command="sh">{bomb}</state>', 'processes="4"')
+    )
+
+    def groups() -> list[Path]:
+        return [found for found in own_group().glob("narval-*") if found not in before]
+
+    before = {*own_group().glob("narval-*")}
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        shown = over(narval, run)
+        assert "fork" in shown["states"][0]["output"]  # type: ignore[index]
+        assert groups() == []
+        narval.write("recipes/a.xml", automaton(SLOW, 'processes="4"'))
+        until(lambda: narval.ask("start", "g.a")["eid"] and groups(), "it is counted")
+        killed(daemon)
+    until(lambda: groups() == [], "the reaper has removed what is empty")
+    assert carrying(home) == []

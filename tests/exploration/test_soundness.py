@@ -73,7 +73,7 @@ class Watched(Dialogue):
 @st.composite
 def timed_plans(draw: st.DrawFn) -> str:
     """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates, and
-    for elements to last.
+    for elements to last, or for one that goes with another.
     """
     text = draw(plans())
 
@@ -88,11 +88,16 @@ def timed_plans(draw: st.DrawFn) -> str:
         return f"{date}</transition>"
 
     def lasting(written: re.Match[str]) -> str:
-        """A transition whose conditions must last."""
-        if "on-error" in written[0]:
-            return written[0]
+        """A transition whose conditions must last, or of which the second depends on the first."""
+        text = written[0]
+        if text.count("<condition") == 2 and draw(st.booleans()):
+            first, _, second = text.rpartition("</match>")
+            text = f"{first}[@n = $it/@n]</match>{second}"
+            return text.replace("<condition", '<condition as="it"', 1)
+        if "on-error" in text:
+            return text
         duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"']))
-        return written[0].replace("<condition", f"<condition{duration}")
+        return text.replace("<condition", f"<condition{duration}")
 
     text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))
     return re.sub("</transition>", dated, text)

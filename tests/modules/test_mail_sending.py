@@ -166,6 +166,8 @@ def test_a_draft_becomes_a_mail() -> None:
     assert (facts["subject"], new.text) == ("Hi", "Hello both,")
     assert facts["thread"] == facts["message-id"]
     assert "auto" not in facts
+    robots = called(mail.compose, element("draft", "x", to="a@example.com", auto="auto-generated"), IDENTITY)
+    assert robots.attributes["auto"] == "auto-generated"
 
 
 @pytest.mark.parametrize(
@@ -344,6 +346,21 @@ def test_N37_a_mail_that_is_sent_again_is_delivered_once(tmp_path: Path) -> None
     assert len(delivered(tmp_path)) == 2
 
 
+def test_N37_a_draft_is_composed_and_delivered_once_in_one_step(tmp_path: Path) -> None:
+    draft = element("draft", "Look.", to="a@example.com", subject="Full", auto="auto-generated")
+    signature = element("signature", "The office")
+    for call in ("1", "1", "2"):
+        sent = called(mail.write, draft, IDENTITY, OUTBOX, signature, call=call, home=tmp_path).attributes
+        assert (sent["to"], sent["outbox"]) == ("a@example.com", "out")
+    first, second = (parsed(file.read_bytes()) for file in delivered(tmp_path))
+    assert first["Message-ID"] != second["Message-ID"]
+    assert f"<{sent['message-id']}>" in (first["Message-ID"], second["Message-ID"])
+    assert (first["Subject"], first["Auto-Submitted"]) == ("Full", "auto-generated")
+    assert first.get_content() == "Look.\n\n-- \nThe office\n"
+    with pytest.raises(ActionError, match="expected one address in from, and at least one in to"):
+        called(mail.write, element("draft", "x"), IDENTITY, OUTBOX, home=tmp_path)
+
+
 def test_N37_a_mail_without_id_gets_one_from_the_call(tmp_path: Path) -> None:
     hand_made = element("email", "x", kind="new", to="a@example.com", **{"from": "assistant@example.org"})
     for call in ("1", "1", "2"):
@@ -364,7 +381,7 @@ def test_N35_a_delivery_cut_short_is_made_whole_and_only_once(
     answer = called(mail.acknowledge, ASKED, IDENTITY)
     with monkeypatch.context() as patch:
         patch.setattr(
-            *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "open")}[at], kill
+            *{"fsync": (os, "fsync"), "replace": (Path, "replace"), "after": (os, "close")}[at], kill
         )
         with pytest.raises(KilledError):
             mail_writing.put(tmp_path / "Outbox", mail_writing.outgoing(answer, "call-1"))

@@ -300,3 +300,33 @@ def test_a_module_that_changed_counts_for_the_processes_that_begin_then(at: At, 
         agent.complete(run, node="a")
     assert dict(standing(agent, before))["b"] == "complete"
     assert dict(standing(agent, after))["b"] == "discarded"
+
+
+def test_section_18_the_external_of_a_node_imported_two_deep_is_the_outermost(at: At, tmp_path: Path) -> None:
+    module = (
+        "@node_type('where')\nclass Where:\n    def execute(self, token):\n        node = token.node\n"
+        "        token.process.environment.set('code', f'{node.external} {\":\".join(node.external_path)}')\n"
+        "        token.complete()\n"
+    )
+    path = "token.node.external + ' ' + ':'.join(token.node.external_path)"
+    script = f"token.process.environment.set('script', {path})"
+    agent, _ = at(
+        "<node name='a' type='where' isStart='true'><arc to='s'/></node><node name='s' type='script'><custom>"
+        f"<execute type='python'>{script}</execute></custom></node>",
+        module,
+    )
+    for name, of, to, imported in (("middle", "inner", "a", "w.p"), ("outer", "far", "x", "w.middle")):
+        text = f"<node name='x' isStart='true'><arc external='{of}' to='{to}'/></node>"
+        text += f"<external name='{of}' processDefinition='{imported}'/>"
+        (tmp_path / f"w.{name}.xml").write_text(nodes(text, name))
+        agent.load(tmp_path / f"w.{name}.xml")
+    run = agent.start("w.outer")
+    agent.until_idle()
+    assert agent.environment(run) == {"code": "far far:inner", "script": "far far:inner"}
+    shown = [(row["node_id"], row["external"], row["external_path"]) for row in agent.tokens(run)["tokens"]]
+    assert shown == [
+        ("x", None, []),
+        ("far:x", "far", ["far"]),
+        ("far:inner:a", "far", ["far", "inner"]),
+        ("far:inner:s", "far", ["far", "inner"]),
+    ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from lxml import etree
 
+import narval
 from narval.errors import (
     NotBacktrackableError,
     NotExecutingError,
@@ -18,7 +20,7 @@ from narval.errors import (
     TokenError,
 )
 from narval.surfaces.cli.render.svg import svg
-from tests.operations.processes import LINE, At, nodes, standing, state
+from tests.operations.processes import LINE, At, nodes, problem, standing, state
 
 # --- operations -------------------------------------------------------------------------------------------
 
@@ -273,3 +275,36 @@ def test_section_18_without_a_start_node_nothing_is_started(at: At) -> None:
     agent.load(nodes("<node name='a'/>", "q"))
     assert refused(TokenError, lambda: agent.start("text.q")) == "no-start-node"
     assert [run["name"] for run in agent.runs()] == ["w.p"]
+
+
+@pytest.mark.parametrize("type", ["nested", "process"])
+def test_section_18_without_a_start_node_nothing_is_nested(at: At, type: str) -> None:
+    agent, _ = at(LINE)
+    agent.load(nodes("<node name='a'/>", "q"))
+    named = "<graph name='text.q'/>" if type == "nested" else "<target>text.q</target>"
+    agent.load(nodes(f"<node name='a' type='{type}' isStart='true'><custom>{named}</custom></node>", "r"))
+    run = agent.start("text.r")
+    agent.until_idle()
+    assert problem(agent, run) == (
+        "no-start-node",
+        'process text.q cannot be started: no node has isStart="true"',
+    )
+    assert [run["name"] for run in agent.runs()] == ["w.p", "text.r"]
+
+
+def test_section_18_start_plan_waits_for_a_start_node(tmp_path: Path) -> None:
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "w.xml").write_text(nodes("<node name='a'/>"))
+    with narval.open(tmp_path) as agent:
+        agent.add("<start-plan recipe='w.p'/>")
+        agent.until_idle()
+        (error,) = agent.memory("error")
+        assert (error.attributes["type"], agent.runs()) == ("no-start-node", [])
+        assert "it waits until it can" in error.text
+        agent.ask("reload")
+        assert (len(agent.memory("error")), agent.runs()) == (1, [])
+        (recipes / "w.xml").write_text(nodes("<node name='a' isStart='true'/>"))
+        agent.ask("reload")
+        agent.until_idle()
+        assert [run["name"] for run in agent.runs()] == ["w.p"]

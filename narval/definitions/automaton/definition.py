@@ -6,7 +6,7 @@ waits for. Nothing here is altered afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -36,11 +36,14 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits of a program (A14): seconds of processor, bytes of memory, open files; None: no limit."""
+    """The limits of a program: seconds of processor, bytes of memory, open files (A14), and how many
+    processes it may be at once (A19); None: no limit.
+    """
 
     cpu: int | None = None
     memory: int | None = None
     files: int | None = None
+    processes: int | None = None
 
 
 class State(msgspec.Struct, eq=False):
@@ -102,7 +105,8 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
     `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
-    seconds a run is given up (A17). With `restart` another begins once one is over (A18).
+    seconds a run is given up (A17). With `restart` another begins once one is over (A18). Its
+    programs may be `processes` at once, with all that they start (A19).
     """
 
     kind: ClassVar[str] = "automaton"
@@ -111,6 +115,16 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     max_parallel: int | None = None
     timeout: float | None = None
     restart: bool = False
+    processes: int | None = None
+
+    @property
+    def limits_processes(self) -> Iterator[int]:
+        """The lines that say how many processes there may be (A19)."""
+        if self.processes is not None:
+            yield self.line
+        for state in self.states.values():
+            if state.limits.processes is not None:
+                yield state.line
 
     @property
     def times(self) -> tuple[Time, ...]:

@@ -62,6 +62,7 @@ class _AutomatonBuilder:
             max_parallel=entry.get("max-parallel"),
             timeout=entry.get("timeout"),
             restart=entry.get("restart", False),
+            processes=entry.get("processes"),
             group=self.group,
             name=self.name,
             decay=entry.get("decay"),
@@ -120,7 +121,9 @@ class _StateReader:
             wait=wait.get("signal", "") if wait is not None else "",
             environment={**_environment(root), **_environment(entry)},
             inputs=tuple(self._inputs(entry)),
-            limits=ProgramLimits(**{key: entry.get(key, root.get(key)) for key in _LIMITS}),
+            limits=ProgramLimits(
+                **{key: entry.get(key, root.get(key)) for key in _LIMITS}, processes=entry.get("processes")
+            ),
             line=entry.node.line,
             **inherited,
         )

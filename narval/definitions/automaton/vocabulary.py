@@ -69,7 +69,8 @@ variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as S
 """The name of a variable of the environment."""
 
 _PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
-_LIMITS = {"cpu": Attribute(integer(1)), "memory": Attribute(size), "files": Attribute(integer(1))}
+_NUMBER = Attribute(integer(1))
+_LIMITS = {"cpu": _NUMBER, "memory": Attribute(size), "files": _NUMBER, "processes": _NUMBER}
 WORDS: Words = {
     **COMMON,
     "automaton": Word(

@@ -1,4 +1,4 @@
-"""The words of appointments: a `time` with `after`, `at` or `before`, which comes once (N41, N42)."""
+"""The words of appointments: a `time` with `after`, `at` or `before`, which comes once (N41, N43)."""
 
 from __future__ import annotations
 

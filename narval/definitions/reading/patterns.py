@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Protocol
 
 from narval.definitions.prototype import Input, Output, Prototype
 from narval.definitions.reading.lexer import Locate
@@ -15,12 +16,24 @@ from narval.errors import PatternError
 from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
 
 
+class HasVariables(Protocol):
+    """An expression of a definition: its text, and the variables in it."""
+
+    text: str
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names used as `$name`."""
+
+
 class Patterns:
     """The patterns of a definition, compiled as they are read; their variables are checked at the end."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._patterns: list[tuple[Pattern, Locate]] = []
+        self._within: Entry | None = None
+        self.read: list[tuple[HasVariables, Locate, Entry | None]] = []
+        """The patterns read, each with the part within which it stands."""
 
     def of_attribute(self, entry: Entry, name: str) -> Pattern | None:
         """The pattern that an attribute holds; a fault in it is shown at its very character."""
@@ -52,16 +65,28 @@ class Patterns:
             at = min(max(error.column - 1, 0), len(text))
             self._reading.fault_at(locate(at), f"{what} is no XPath that narval can try: {error.message}")
             return None
-        self._patterns.append((pattern, locate))
+        self.note(pattern, locate)
         return pattern
+
+    def begin(self, part: Entry) -> None:
+        """Note that what is read from now on stands within this part of the definition."""
+        self._within = part
+
+    def note(self, pattern: HasVariables, locate: Locate) -> None:
+        """Note a pattern, or another expression with variables, and how its characters are located."""
+        self.read.append((pattern, locate, self._within))
 
     def check_variables(self, known: Collection[str], expected: str) -> None:
         """Note a fault for each variable that is none of the known ones."""
-        for pattern, locate in self._patterns:
+        for pattern, locate, _ in self.read:
             for variable in sorted(pattern.variables.difference(known)):
-                used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
                 message = f"${variable}: expected {expected}, found {variable!r}{closest(variable, known)}"
-                self._reading.fault_at(locate(used.start() if used else 0), message)
+                self._reading.fault_at(locate(self.offset(pattern, variable)), message)
+
+    def offset(self, pattern: HasVariables, variable: str) -> int:
+        """The place in the text of a pattern where a variable first stands."""
+        used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
+        return used.start() if used else 0
 
     # --- made of patterns -------------------------------------------------------------------------------
 
@@ -72,11 +97,19 @@ class Patterns:
         patterns = self.of_matches(entry)
         return Condition(patterns) if patterns else None
 
+    def _condition_within(self, entry: Entry) -> Condition | None:
+        outer, self._within = self._within, entry
+        condition = self.condition(entry)
+        self._within = outer
+        return condition
+
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         """The `condition` entries within an entry, without those that cannot be tried."""
-        conditions = [(written, self.condition(written)) for written in entry.of("condition")]
+        conditions = [(written, self._condition_within(written)) for written in entry.of("condition")]
         return tuple(
-            TransitionCondition(condition, written.get("use", False), written.get("for"))
+            TransitionCondition(
+                condition, written.get("use", False), written.get("for"), written.get("as") or ""
+            )
             for written, condition in conditions
             if condition is not None
         )

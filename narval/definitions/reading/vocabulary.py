@@ -80,6 +80,9 @@ full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
 identifier = matching(r"\S+", "an id without blanks")
 """The id of a part of a definition."""
 
+variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
+"""The name of a variable of patterns."""
+
 
 def kind(text: str) -> str:
     """A kind of definitions."""

@@ -24,10 +24,11 @@ class Step(msgspec.Struct, eq=False):
     """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so
-    many seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried:
-    highest priority first, then as in the file (N22). `sole` is the one transition out of it where that waits
-    for nothing but this step: it fires as soon as the step is done.
+    are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
+    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
+    seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried: highest
+    priority first, then as in the file (N22). `sole` is the one transition out of it where that waits for
+    nothing but this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Step(msgspec.Struct, eq=False):
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()
     sole: Transition | None = None
+    values: Mapping[int, frozenset[str]] = {}
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
@@ -73,7 +75,8 @@ class Transition(msgspec.Struct, eq=False):
 
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
-    itself among them, in the order in which they are tried (N22).
+    itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
+    `joins` those of them that others of its conditions use (N42).
     """
 
     id: str
@@ -88,6 +91,10 @@ class Transition(msgspec.Struct, eq=False):
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     rivals: tuple[Transition, ...] = ()
+    names: tuple[str, ...] = ()
+    joins: frozenset[str] = frozenset()
+    plain: bool = True
+    """True if each condition needs one element, whatever the others have."""
     appointments: tuple[Appointment, ...] = ()
 
     def __repr__(self) -> str:
@@ -110,8 +117,22 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         step.outs = in_order(outs[id])
         step.sole = _sole(step)
     for transition in transitions.values():
+        used = (condition.condition.variables for condition in transition.conditions)
+        transition.names = tuple(given.name for given in transition.conditions if given.name)
+        transition.joins = frozenset(transition.names) & frozenset[str]().union(*used)
+        transition.plain = not transition.joins
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
         transition.rivals = in_order(rivals.values())
+
+
+def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The names of conditions, each with the transitions and the positions of the conditions it is given."""
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for transition in transitions:
+        for at, condition in enumerate(transition.conditions):
+            if condition.name:
+                found[condition.name] = (*found.get(condition.name, ()), (transition.id, at))
+    return found
 
 
 def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
@@ -133,6 +154,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
     first transition has fired.
+    `names` are those of conditions, each with the transitions and the conditions of that name (N42).
     """
 
     kind: ClassVar[str] = "recipe"
@@ -142,6 +164,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     steps: Mapping[str, Step]
     transitions: Mapping[str, Transition]
     restart: Literal["no", "yes", "parallel"] = "no"
+    names: Mapping[str, tuple[tuple[str, int], ...]] = {}
 
     @property
     def times(self) -> tuple[Time, ...]:

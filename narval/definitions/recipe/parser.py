@@ -6,22 +6,20 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
-from lxml import etree
-
 from narval.definitions.library import Parsed
 from narval.definitions.prototype import Narrowing
 from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
 from narval.definitions.reading.xml import Entry, Reading
+from narval.definitions.recipe.arguments import read_argument
 from narval.definitions.recipe.checks import Edge, check_graph, check_step
 from narval.definitions.recipe.definition import In, Recipe, Step, Transition, link
+from narval.definitions.recipe.names import check_names
 from narval.definitions.recipe.vocabulary import WORDS
 from narval.definitions.requirements import Context
 from narval.definitions.suggestions import closest, nearest
-from narval.errors import ElementError
-from narval.memory.elements.canonical import canonical, parse_untrusted
-from narval.memory.elements.element import CONTROL, local_name
+from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.source.text import Source
 from narval.source.xml import XmlNode
@@ -68,8 +66,8 @@ class _RecipeBuilder:
             reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
         )
         self._check_graph(start, steps)
-        patterns.check_variables({*steps, "plan"}, "the id of a step of this recipe")
         link(steps, transitions)
+        names = check_names(reading, patterns, entry, steps, transitions, start)
         xml = reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
             return None
@@ -79,6 +77,7 @@ class _RecipeBuilder:
             steps,
             transitions,
             restart=entry.get("restart", "no"),
+            names=names,
             group=group,
             name=name,
             decay=entry.get("decay"),
@@ -101,15 +100,18 @@ class _StepReader:
 
     def step(self, entry: Entry) -> Step:
         """The step, and a reference to its target."""
+        self._patterns.begin(entry)
         foreach = self._patterns.of_attribute(entry, "foreach")
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
+        arguments = self._arguments(entry)
         step = Step(
             entry.get("id", ""),
             entry.get("type", ""),
             entry.get("target", ""),
             foreach=None if foreach is None else Condition((foreach,)),
-            arguments=tuple(self._arguments(entry)),
+            arguments=tuple(xml for xml, _ in arguments),
+            values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
             context=_context(self._reading, self._patterns, entry),
             inputs=self._narrowings(entry, "input"),
             outputs=self._narrowings(entry, "output"),
@@ -147,13 +149,11 @@ class _StepReader:
             wanted = "call a recipe for each element, and let a step of that have until"
             self._reading.fault(entry, f"{why}; {wanted}", "foreach")
 
-    def _arguments(self, entry: Entry) -> Iterator[bytes]:
+    def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
         arguments = self._reading.one(entry, "arguments")
-        for child in arguments.node.children if arguments is not None else ():
-            try:
-                yield _argument(child)
-            except ElementError as error:
-                self._reading.fault(child, f"this cannot be an element: {error.message}")
+        children = arguments.node.children if arguments is not None else ()
+        read = (read_argument(self._reading, self._patterns, child) for child in children)
+        return [argument for argument in read if argument is not None]
 
     def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:
         return tuple(self._reading.each_once(entry.of(word), self._narrowing).values())
@@ -176,6 +176,7 @@ class _TransitionReader:
 
     def transition(self, entry: Entry) -> Transition:
         """The transition; links to steps that are not there are left out."""
+        self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
         own = frozenset(name for condition in entry.of("condition") if (name := condition.get("as")))
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
@@ -246,13 +247,3 @@ def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
 
 def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
     return id if id is None or id in steps else nearest(id, steps)
-
-
-def _argument(node: XmlNode) -> bytes:
-    """The bytes of an argument. Domain elements are bare (N6): a default control namespace is not theirs."""
-    root = parse_untrusted(node.xml())
-    for element in root.iter(f"{{{CONTROL}}}*"):
-        if element.prefix is None:
-            element.tag = etree.QName(element).localname
-    etree.cleanup_namespaces(root)
-    return canonical(root)

@@ -20,6 +20,7 @@ from narval.definitions.reading.vocabulary import (
     name,
     one_of,
     seconds,
+    variable,
     yes_no,
 )
 
@@ -59,6 +60,8 @@ WORDS: Words = {
     ),
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),
-    "condition": Word({**CONDITION.attributes, "for": Attribute(duration)}, CONDITION.children),
+    "condition": Word(
+        {**CONDITION.attributes, "for": Attribute(duration), "as": Attribute(variable)}, CONDITION.children
+    ),
     "time": TIME_OR_APPOINTMENT,
 }

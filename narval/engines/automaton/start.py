@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from narval.definitions.automaton.definition import State
+from narval.definitions.automaton.definition import Automaton, State
 from narval.engines import commands
 from narval.engines.automaton.changes import (
     Hold,
@@ -71,7 +71,7 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
         _call_run(decision, state, state.target, identifier)
         return
     decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
-    program = program_of(state, fallback)
+    program = program_of(decision.definition, state, fallback)
     who = identifier, "program", program.words[0], state.name
     fed, limit, restart = _fed(decision, state), state.timeout, state.on_restart
     asked = commands.Call(*who, fed, ("",), timeout=limit, on_restart=restart, program=program)
@@ -95,7 +95,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
         decision.command(commands.SetTimer(wake, decision.event.at + state.timeout))
 
 
-def program_of(state: State, fallback: int) -> commands.Program:
+def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
     """The program of a state; whether it must be run is seen when it is started (A9)."""
     return commands.Program(
         words=state.commands[fallback],
@@ -110,6 +110,8 @@ def program_of(state: State, fallback: int) -> commands.Program:
         memory=state.limits.memory,
         files=state.limits.files,
         grace=state.grace,
+        processes=state.limits.processes,
+        run_processes=automaton.processes,
     )
 
 

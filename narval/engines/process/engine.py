@@ -53,8 +53,6 @@ kind = "process"
 definition_kind = "process"
 changes = ProcessChange.union()
 state_type = ProcessState
-ENDS = frozenset({"endless", "no-start-node"})
-"""The faults of nodes that end the run."""
 
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
 
@@ -109,7 +107,7 @@ def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
     if isinstance(event, Signalled) and not decision.refused:
         decision.refused = True
         decision.refuse(event, fault.kind, fault.message)
-    if fault.kind in ENDS:
+    if fault.kind == flow.ENDLESS:
         completion.fail(decision, error)
 
 
@@ -149,7 +147,9 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     decision.happens(ProcessStarted())
     starts = decision.definition.start_nodes
     if not starts:
-        raise NodeFault("no-start-node", f"process {decision.definition.full_name} has no node with isStart")
+        why = f"process {decision.definition.full_name} has no node with isStart"
+        completion.fail(decision, decision.add_error("no-start-node", why))
+        return
     for node in starts:
         token = flow.create(decision, node)
         try:

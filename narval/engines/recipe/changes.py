@@ -192,7 +192,7 @@ class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
 
     `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
-    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N42).
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N43).
     """
 
     transition: str
@@ -211,7 +211,7 @@ class DateCome(PlanChange, frozen=True):
 
 class DateGivenUp(PlanChange, frozen=True):
     """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
-    `gone`, from which it was reckoned, count no more (N42), or they hold none.
+    `gone`, from which it was reckoned, count no more (N43), or they hold none.
     """
 
     transition: str
@@ -252,13 +252,15 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order; `ends` the
-    in-steps, which are history now; `starts` the out-steps that no other transition had led to."""
+    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
+    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
+    other transition had led to."""
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 class MadeImpossible(PlanChange, frozen=True):

@@ -22,15 +22,22 @@ PLAN = "plan"
 """The variable that stands for the plan's own element (N10)."""
 
 
+SHARED = "#"
+"""The mark of conditions that use each other's names (N42)."""
+
+
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10).
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
         if name in recipe.steps:
             step = state.step(name)
             eids = step.errors or step.produced
+        elif name in recipe.names:
+            given = (state.transition(id).taken_by(at) for id, at in recipe.names[name])
+            eids = tuple(dict.fromkeys(eid for eids in given for eid in eids))
         else:
             eids = (state.eid,) if name == PLAN else ()
         found = (element(eid) for eid in eids)
@@ -39,9 +46,17 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
-    """The conditions of a transition, their variables resolved, in whatever state it is."""
+    """The conditions of a transition, their variables resolved, in whatever state it is.
+
+    Where they use each other's names, what one of them uses is used for all of them: three failed logins of
+    one host are not three more in another order.
+    """
     names = partial(bindings, recipe, state, element=element)
-    return resolve(transition.conditions, recipe.full_name, transition.id, names)
+    wanted = resolve(transition.conditions, recipe.full_name, transition.id, names)
+    if not transition.joins:
+        return wanted
+    shared = recipe.full_name, transition.id, SHARED
+    return [(bound, None if scope is None else shared) for bound, scope in wanted]
 
 
 class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):

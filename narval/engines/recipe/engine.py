@@ -1,7 +1,7 @@
 """The recipe engine: its runs are plans (N21–N28).
 
 `parts.py` and `state.py` have the tables of moves, `changes.py` the facts. A step is run in `steps.py`,
-with the elements that `inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
+with what `elements/inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
 again, `repeats.py` calls a step again. A step that has ended goes to `transitions.py`, and what a transition
 waits for is in `triggers.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
 one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.

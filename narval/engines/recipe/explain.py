@@ -122,8 +122,8 @@ def _instead(state: PlanState, transition: Transition, step: Step) -> str:
     """The rival that was taken instead, and ended the in-step that both have (N22)."""
     for rival in step.outs:
         if rival is not transition and state.transition(rival.id).state == "fired":
-            took = state.transition(rival.id).took
-            elements = f" with elements {listed(took)}" if took else ""
+            took = taken(rival, state.transition(rival.id))
+            elements = f" with {took}" if took else ""
             order = f" (priority {rival.priority}, that of {transition.id} is {transition.priority})"
             ranked = order if rival.priority != transition.priority else ""
             return f"transition {rival.id}{ranked} was taken instead{elements}, and ended step {step.id}"
@@ -136,7 +136,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         f"{link.step.id} is {state.step(link.step.id).state}{' (wanted: error)' if link.on_error else ''}"
         for link in transition.ins
     )
-    took = state.transition(transition.id).took
+    took = taken(transition, state.transition(transition.id))
     lacking = "some condition has no element"
     if transition.id in state.awaiting_duration:
         young = state.transition(transition.id)
@@ -145,7 +145,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         "wait-step": f"its in-steps have not all ended: {ins}",
         "wait-time": "its in-steps have ended, and its date has not come",
         "wait-condition": f"its in-steps are done, and {lacking}",
-        "fired": f"it was taken with elements {listed(took)}" if took else "it was taken",
+        "fired": f"it was taken with {took}" if took else "it was taken",
         "impossible": _dead(definition, state, transition) if word == "impossible" else "",
         "fail": _failed(state, transition, f" when its in-steps had ended: {ins}"),
     }
@@ -179,6 +179,18 @@ def young_elements(run: TransitionRun) -> str:
     """The elements that fit the conditions of a transition, but have not for long enough (N38)."""
     eids = dict.fromkeys(satisfied.eid for satisfied in run.satisfied)
     return f"element{'s' if len(eids) > 1 else ''} {listed(eids)}"
+
+
+def taken(transition: Transition, run: TransitionRun) -> str:
+    """The elements that a transition took, with the names of those that have one (N42); "" for none."""
+    if not run.took:
+        return ""
+    texts = []
+    for at, condition in enumerate(transition.conditions):
+        eids = run.taken_by(at)
+        if eids:
+            texts.append(f"{listed(eids)} as {condition.name}" if condition.name else listed(eids))
+    return f"elements {', '.join(texts)}"
 
 
 def listed(eids: Iterable[int]) -> str:

@@ -91,9 +91,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
-    `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
+    `took` are the elements of its conditions, of each so many as `counts` says, if not one. `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
     from `since` (N41), and from the elements `of` variables, which `watch` tells of until the date has come;
-    `gone` are those that count no more (N42). In wait-condition `wake` is that of `until`, when the elements
+    `gone` are those that count no more (N43). In wait-condition `wake` is that of `until`, when the elements
     of `satisfied` will have fitted long enough (N38); these stay known from then on, for what they replaced
     may be forgotten.
     """
@@ -106,7 +106,15 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     satisfied: tuple[Satisfied, ...] = ()
     until: float = 0.0
+    counts: tuple[int, ...] = ()
     since: float = 0.0
     given_up: bool = False
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
     gone: tuple[int, ...] = ()
+
+    def taken_by(self, at: int) -> tuple[int, ...]:
+        """The elements that the condition at a position took, counted from 0; none before it has fired."""
+        if not self.counts:
+            return self.took[at : at + 1]
+        before = sum(self.counts[:at])
+        return self.took[before : before + self.counts[at]] if at < len(self.counts) else ()

@@ -44,6 +44,13 @@ def plan_resume(
         if gone is not None:
             what = f"what step {step} of run {before.eid} produced, element {gone},"
             raise RequestError(f"{what} has been forgotten: retry from there")
+    for transition in past.fired.values():
+        for at, condition in enumerate(transition.conditions):
+            taken = before.transition(transition.id).taken_by(at) if condition.name else ()
+            gone = next((eid for eid in taken if element(eid) is None), None)
+            if gone is not None:
+                what = f"what transition {transition.id} of run {before.eid} took as {condition.name}"
+                raise RequestError(f"{what}, element {gone}, has been forgotten: retry from before it")
     return Resume(
         of=before.eid,
         part=chosen,
@@ -130,7 +137,8 @@ class _Past:
     def transitions(self) -> Iterable[CarriedOver]:
         """The transitions between them, with what they took."""
         for transition in self.fired:
-            yield CarriedOver(transition, "fired", self.before.transition(transition).took)
+            run = self.before.transition(transition)
+            yield CarriedOver(transition, "fired", run.took, counts=run.counts)
 
 
 def _is_done(before: PlanState, step: Step) -> bool:
@@ -195,8 +203,8 @@ def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: L
             yield Reusable(used.id, used.slot, eids)
     for transition, run in before.transitions.items():
         if transition not in past.fired:
-            for at, eid in enumerate(run.took, 1):
-                yield Reusable(transition, f"#{at}", _there((eid,), element))
+            for at in range(len(run.counts or run.took)):
+                yield Reusable(transition, f"#{at + 1}", _there(run.taken_by(at), element))
 
 
 def _is_argument(element: Lookup, eid: int, step: str) -> bool:

@@ -11,6 +11,7 @@ from narval.engines.decision import element_of
 from narval.engines.events import Signalled
 from narval.engines.recipe import repeats, transitions, triggers
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.elements import joins
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
@@ -57,7 +58,8 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
 def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     """True if some condition of a transition may take the signal."""
     transition = decision.definition.transitions[identifier]
+    look_up = triggers.wanted if transition.plain else joins.relaxed
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
-        for bound, scope in triggers.wanted(decision, transition)
+        for bound, scope in look_up(decision, transition)
     )

@@ -150,7 +150,7 @@ def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     for part in change.steps:  # taken over as they are: what led there has happened in the other plan
         state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
     for part in change.transitions:
-        state.transitions[part.id] = TransitionRun(part.state, part.eids)
+        state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
     for reusable in change.again:
         slots = state.again.setdefault(reusable.id, {})
         slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
@@ -350,7 +350,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
         run = _move_transition(state, change.transition, "fireable")
         run.state, run.took, run.watch = "fired", change.took, ""
     else:
-        state.transitions[change.transition] = TransitionRun("fired", change.took)
+        run = state.transitions[change.transition] = TransitionRun("fired", change.took)
+    run.counts = change.counts
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:

@@ -23,9 +23,9 @@ from narval.engines.recipe.changes import (
     StepRunning,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.inputs import InputSearch, around, scope_of
+from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
 from narval.engines.recipe.repeats import bound_of, is_satisfied
-from narval.errors import DefinitionError
+from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
 
@@ -51,14 +51,19 @@ def run(decision: RecipeDecision, step: Step) -> None:
         return
     target = decision.view.definition(step.kind, step.target)
     prototype = prototype_of(step, target)
+    try:
+        arguments = arguments_of(decision, step) if step.arguments else ()
+    except ElementError as error:
+        fail(decision, step, "bad-argument", f"an argument cannot be an element: {error}")
+        return
     if prototype is None:
-        _call_run(decision, step)
+        _call_run(decision, step, arguments)
     elif isinstance(prototype, Failure):
         fail(decision, step, prototype.kind, prototype.message)
     elif step.foreach is None:
-        _call_once(decision, step, prototype, target)
+        _call_once(decision, step, prototype, target, arguments)
     else:
-        _call_for_each(decision, step, prototype, step.foreach, source=_is_source(target))
+        _call_for_each(decision, step, prototype, step.foreach, arguments, source=_is_source(target))
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
@@ -90,12 +95,18 @@ def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input
 # --- its calls ------------------------------------------------------------------------------------------
 
 
-def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, target: Any) -> None:
+def _call_once(
+    decision: RecipeDecision,
+    step: Step,
+    prototype: Prototype,
+    target: Any,
+    arguments: tuple[Element, ...],
+) -> None:
     source = _is_source(target)
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    search = InputSearch(decision, step, prototype)
+    search = InputSearch(decision, step, prototype, arguments)
     assigned = search.assign()
     if assigned.missing:
         _missing(decision, step, search, assigned.missing)
@@ -106,13 +117,19 @@ def _call_once(decision: RecipeDecision, step: Step, prototype: Prototype, targe
 
 
 def _call_for_each(
-    decision: RecipeDecision, step: Step, prototype: Prototype, selected: Condition, *, source: bool
+    decision: RecipeDecision,
+    step: Step,
+    prototype: Prototype,
+    selected: Condition,
+    arguments: tuple[Element, ...],
+    *,
+    source: bool,
 ) -> None:
     """Make a call for each selected element, given to the one input it fits; share the others (N19).
 
     Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
     """
-    search = InputSearch(decision, step, prototype)
+    search = InputSearch(decision, step, prototype, arguments)
     found = _selected(decision, selected)
     slot, fault = _one_input(decision, search, found)
     if fault:
@@ -143,7 +160,7 @@ def _call_for_each(
     call_more(decision, step)
 
 
-def _call_run(decision: RecipeDecision, step: Step) -> None:
+def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) -> None:
     """Nest a run of the target in this plan, or one for each element; arguments are its context."""
     found: tuple[int, ...] = ()
     if step.foreach is not None:
@@ -152,7 +169,7 @@ def _call_run(decision: RecipeDecision, step: Step) -> None:
             why = f"nothing in memory fits foreach ({step.foreach.text})"
             fail(decision, step, "input-missing", why, input="foreach")
             return
-    arguments = tuple(decision.add(Element(0, xml), step.id) for xml in step.arguments)
+    arguments = tuple(add_argument(decision, step, argument) for argument in given)
     if step.foreach is None:
         _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
     else:

@@ -23,6 +23,7 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.elements import joins
 from narval.engines.recipe.parts import NOT_ENDED
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
@@ -42,7 +43,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     if done and sole is not None and sole.id not in state.transitions and rested:
         _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
         return
-    waiting = _waiting_for(decision, step)
+    waiting = _waiting_for(decision, step.id)
     _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
     spread_impossible(decision, step.outs)
     for transition in waiting:
@@ -81,7 +82,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
 def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
     """Try a transition whose date is there, and its rivals; or set its date by how things are now.
 
-    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N42).
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N43).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
     reckoning = triggers.reckon(decision, transition)
@@ -159,6 +160,7 @@ def _choose(
     """
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
+    names: tuple[str, ...] = ()
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
@@ -166,11 +168,12 @@ def _choose(
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
-        took = triggers.elements_for(decision, transition, conditions)
-        if took is None:
+        found = _elements_for(decision, transition, conditions)
+        if found is None:
             lacking.append((transition, conditions))
         else:
-            _fire(decision, transition, conditions, took)
+            _fire(decision, transition, conditions, *found)
+            names += transition.names
     for transition in early:
         unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
         if unset and decision.state.status == "running":
@@ -181,13 +184,34 @@ def _choose(
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
             continue
-        if transition.id not in decision.state.waiting:
+        if not transition.plain:
+            conditions = joins.relaxed(decision, transition)
+        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, conditions):
             _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
+    if names:
+        for transition in _waiting_for(decision, *names):
+            _wait_anew(decision, transition)
+
+
+def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
+    """The elements that the conditions of a transition take; None when one has none."""
+    if not transition.plain:
+        return joins.elements_for(decision, transition)
+    took = triggers.elements_for(decision, transition, wanted)
+    return None if took is None else (took, ())
+
+
+def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> bool:
+    """True if the watch of a waiting transition is for these conditions."""
+    if transition.plain:
+        return True
+    watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
+    return watch is not None and watch.conditions == tuple(bound for bound, _ in wanted)
 
 
 def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
-    """True for a transition with an appointment that has gone by before it could be set (N42)."""
+    """True for a transition with an appointment that has gone by before it could be set (N43)."""
     if not transition.appointments or transition.id in decision.state.awaiting_date:
         return False
     reckoning = triggers.reckon(decision, transition)
@@ -200,7 +224,7 @@ def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
 def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
     """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
 
-    An element that holds no date where one was expected fails the plan (N42).
+    An element that holds no date where one was expected fails the plan (N43).
     """
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))
@@ -221,17 +245,28 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
     return state in _OPEN and classify(decision, transition) == POTENTIAL
 
 
-def _fire(decision: RecipeDecision, transition: Transition, wanted: Wanted, took: tuple[int, ...]) -> None:
+def _fire(
+    decision: RecipeDecision,
+    transition: Transition,
+    wanted: Wanted,
+    took: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> None:
     if took:
         decision.use_matches(wanted, took)
     _stop_waiting(decision, transition)
-    _go(decision, transition, took)
+    _go(decision, transition, took, counts)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
 
 
-def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] = ()) -> None:
+def _go(
+    decision: RecipeDecision,
+    transition: Transition,
+    took: tuple[int, ...] = (),
+    counts: tuple[int, ...] = (),
+) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and not decision.state.has_fired
     known = decision.state.steps
@@ -239,7 +274,7 @@ def _go(decision: RecipeDecision, transition: Transition, took: tuple[int, ...] 
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
-    decision.change(TransitionFired(transition.id, took, transition.sources, reached))
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts))
     if first:
         restarts.begin_next(decision)
     decision.to_run.extend(starts)
@@ -253,10 +288,14 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     decision.watch(watch, wanted, or_outdated=triggers.has_durations(transition))
 
 
-def _waiting_for(decision: RecipeDecision, step: Step) -> list[Transition]:
-    """The waiting transitions that use `$step`, which has elements once that step has ended (N10)."""
+def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
+    """The waiting transitions that use one of these variables, which have elements now (N10, N42)."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
-    return [transition for transition in waiting if step.id in triggers.variables_of(transition)]
+    return [
+        transition
+        for transition in waiting
+        if not (triggers.variables_of(transition) - transition.joins).isdisjoint(names)
+    ]
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
@@ -264,7 +303,8 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        conditions = triggers.wanted(decision, transition)
+        look_up = triggers.wanted if transition.plain else joins.relaxed
+        conditions = look_up(decision, transition)
         _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
 

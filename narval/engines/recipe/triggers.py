@@ -13,7 +13,6 @@ set does not move it. When it comes, the transition is tried anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,10 +20,13 @@ from typing import NamedTuple
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands, dates
 from narval.engines.assignment import Slot, assign
+from narval.engines.candidates import CandidateSearch
 from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
 from narval.engines.recipe.changes import DateCome, DateSet, DurationEnded, DurationStarted, Satisfied
 from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
+from narval.memory.elements.changes import MarkScope
+from narval.memory.patterns.pattern import Bound
 
 
 def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
@@ -35,7 +37,7 @@ def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
-    """The moments of the appointments of a transition (N41), by the elements there are now (N42); None if it
+    """The moments of the appointments of a transition (N41), by the elements there are now (N43); None if it
     has no appointments.
     """
     if not transition.appointments:
@@ -107,7 +109,7 @@ def watched_conditions(decision: RecipeDecision, transition: Transition) -> Want
 
     What `$plan` stands for is another element at any time.
     """
-    if transition.id in decision.state.waiting and PLAN not in variables_of(transition):
+    if transition.plain and transition.id in decision.state.waiting and PLAN not in variables_of(transition):
         watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
         if watch is not None:
             return list(zip(watch.conditions, watch.scopes, strict=True))
@@ -131,9 +133,29 @@ def elements_for(decision: RecipeDecision, transition: Transition, wanted: Wante
 
 def slots_of(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
     """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
-    around = decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
     again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
-    return decision.slots(around, wanted, again)
+    return decision.slots(around(decision, transition), wanted, again)
+
+
+def around(decision: RecipeDecision, transition: Transition) -> CandidateSearch:
+    """The search for the elements of a transition, by the ranks of N15."""
+    return decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
+
+
+def slot_of(
+    decision: RecipeDecision,
+    transition: Transition,
+    search: CandidateSearch,
+    at: int,
+    bound: Bound,
+    scope: MarkScope | None,
+) -> Slot:
+    """One condition of a transition, by its position, with the elements that it may take now."""
+    again = decision.state.taken_before(transition.id, f"#{at + 1}")
+    slot = Slot(str(at), search.ranks(bound, scope, again))
+    if transition.conditions[at].lasting is None:
+        return slot
+    return _reduced(decision, slot, _lasting(decision, transition, at, (bound, scope), slot))
 
 
 # --- conditions that must last ----------------------------------------------------------------------------
@@ -158,15 +180,13 @@ def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slo
     The element that was the first to have lasted comes first.
     """
     found = _candidates(decision, transition, wanted, slots)
-    return [
-        Slot(
-            slot.id,
-            _one_rank([candidate.eid for candidate in found[at] if candidate.until <= decision.event.at]),
-        )
-        if at in found
-        else slot
-        for at, slot in enumerate(slots)
-    ]
+    return [_reduced(decision, slot, found[at]) if at in found else slot for at, slot in enumerate(slots)]
+
+
+def _reduced(decision: RecipeDecision, slot: Slot, found: list[_Candidate]) -> Slot:
+    """A slot that may take only those that have fitted long enough."""
+    eids = [candidate.eid for candidate in found if candidate.until <= decision.event.at]
+    return Slot(slot.id, lambda: iter((eids,)))
 
 
 def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
@@ -214,22 +234,29 @@ def _candidates(
     decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
 ) -> dict[int, list[_Candidate]]:
     """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
-    known = {
-        (satisfied.condition, satisfied.eid): satisfied.since
-        for satisfied in decision.state.transition(transition.id).satisfied
+    return {
+        at: _lasting(decision, transition, at, wanted[at], slots[at])
+        for at, condition in enumerate(transition.conditions)
+        if condition.lasting is not None
     }
-    found: dict[int, list[_Candidate]] = {}
-    for at, (bound, scope) in enumerate(wanted):
-        lasting = transition.conditions[at].lasting
-        if lasting is None:
-            continue
-        candidates = []
-        for eid in dict.fromkeys(eid for rank in slots[at].ranks() for eid in rank):
-            since = decision.view.fits_since(eid, bound, scope, known.get((at + 1, eid), inf))
-            candidates.append(_Candidate(since + lasting, eid, since))
-        found[at] = sorted(candidates, key=itemgetter(0))
-    return found
 
 
-def _one_rank(eids: list[int]) -> Callable[[], Iterator[list[int]]]:
-    return lambda: iter((eids,))
+def _lasting(
+    decision: RecipeDecision,
+    transition: Transition,
+    at: int,
+    wanted: tuple[Bound, MarkScope | None],
+    slot: Slot,
+) -> list[_Candidate]:
+    """The elements that fit a condition with `for`; the first to have lasted is first."""
+    known = {
+        satisfied.eid: satisfied.since
+        for satisfied in decision.state.transition(transition.id).satisfied
+        if satisfied.condition == at + 1
+    }
+    lasting = transition.conditions[at].lasting or 0.0
+    candidates = []
+    for eid in dict.fromkeys(eid for rank in slot.ranks() for eid in rank):
+        since = decision.view.fits_since(eid, *wanted, known.get(eid, inf))
+        candidates.append(_Candidate(since + lasting, eid, since))
+    return sorted(candidates, key=itemgetter(0))

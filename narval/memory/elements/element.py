@@ -124,8 +124,8 @@ class Element(msgspec.Struct, eq=False, gc=False):
 class Tree:
     """An element as patterns see it: `root`, the only child of `context`, a `memory` node (N9).
 
-    Parsed on demand: `get` reads the attributes of an element without content from the bytes. A tree belongs
-    to the thread that made it.
+    Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A tree belongs to the
+    thread that made it.
     """
 
     __slots__ = ("_context", "_element", "_flat", "size")

@@ -1,9 +1,10 @@
-"""Elements without content, read from their bytes: most of those that programs make.
+"""Elements without content, and the attributes of others, read from their bytes.
 
 Fast path, measured by `make bench ONLY=W3`: a parser takes longer. Programs write elements of few *forms*:
 the text around the values is the same from one to the next. So an element is split at its quotes, and the
 text around its values is looked up among the forms seen lately; a new one is read once. Accepted is ASCII
-with plain names and values without references; all other XML, well formed or not, is left to the parser.
+with plain names and values without references; all other XML, well formed or not, is left to the parser. Of
+an element with content the first tag is read: no `>` stands within it, where bytes are canonical.
 """
 
 from __future__ import annotations
@@ -52,19 +53,22 @@ def canonical_flat(source: str | bytes) -> bytes | None:
 
 
 def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
-    """The position of each attribute's value, and the values, of an element in memory.
-
-    None when it has content or is to be parsed.
+    """The position of each attribute's value, and the values, of an element in memory; None when it is to be
+    parsed.
     """
     latest, form, values = _latest[0]
     if latest is xml:
         return form.positions, values
-    read = _read(str(xml, "latin-1")) if len(xml) <= LONGEST else None
+    end = xml.find(b">", 0, LONGEST)
+    if end < 0:
+        return None
+    tag = str(xml[: end + 1], "latin-1")
+    read = _read(tag if tag[-2] == "/" else f"{tag[:-1]}/>")
     return None if read is None else (read[0].positions, read[1])
 
 
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
-    """The attributes of an element in memory, by name; None when it has content or is to be parsed."""
+    """The attributes of an element in memory, by name; None when it is to be parsed."""
     read = flat_values(xml)
     return None if read is None else dict(zip(*read, strict=True))
 

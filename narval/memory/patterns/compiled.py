@@ -21,6 +21,7 @@ from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check, check_focus
 from narval.memory.patterns.key import Clause
 from narval.memory.patterns.lexer import ExpressionError, check_depth, lift
+from narval.memory.patterns.monotone import growing
 from narval.memory.patterns.syntax import Expression, parse, variables
 from narval.memory.patterns.terms import ShapeSource
 from narval.memory.patterns.xpath1 import compiled
@@ -51,6 +52,8 @@ class Shape:
     xpath3: bool
     limits: Limits
     """The size of the largest element on which it is evaluated."""
+    growing: frozenset[str] = frozenset()
+    """The variables of which more nodes never match less."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -101,6 +104,7 @@ def _xpath1_shape(
     """The shape as XPath 1.0, by lxml; None when it is not."""
     used = frozenset(_VARIABLE.findall(text))
     alternatives: tuple[Clause, ...] = (Clause(None),)
+    grow: frozenset[str] = frozenset()
     no_nodes: list[etree._Element] = []
     try:
         compiled(text, namespaces)
@@ -114,7 +118,8 @@ def _xpath1_shape(
         return None
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
-    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree))
+        grow = growing(tree) if used else grow
+    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree), grow)
 
 
 def _xpath3_shape(

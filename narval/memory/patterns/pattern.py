@@ -136,6 +136,12 @@ class Condition:
         """The patterns as one text, for people."""
         return " and ".join(pattern.text for pattern in self.patterns)
 
+    def grows_in(self, names: frozenset[str]) -> bool:
+        """True if more elements of these variables never match less: those that match by one of them match
+        by all of them at once.
+        """
+        return all(names & pattern.variables <= pattern.shape.growing for pattern in self.patterns)
+
     def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
         """The condition with its variables bound to these elements; one that is not given has none."""
         if not self.variables:
@@ -153,6 +159,16 @@ class Condition:
 
     def __repr__(self) -> str:
         return f"<Condition {self.text}>"
+
+
+def named_one_of(names: frozenset[str] | None) -> Bound:
+    """The condition that an element has one of these root names, as lxml writes them; None: any."""
+    if names is None:
+        return condition("*").bind()
+    known = [etree.QName(name) for name in sorted(names)]
+    spaces = {f"p{at}": name.namespace for at, name in enumerate(known) if name.namespace}
+    texts = (f"p{at}:{name.localname}" if name.namespace else name.localname for at, name in enumerate(known))
+    return condition(" | ".join(texts) or "*[false()]", namespaces=spaces).bind()
 
 
 def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condition:

@@ -15,7 +15,7 @@ from narval.memory.elements.element import Element, Origin, children, local_name
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import RunTable
-from narval.runtime.agent.runs import start_run
+from narval.runtime.agent.runs import cannot_start, start_run
 from narval.runtime.agent.transaction import Transaction
 
 _MOST_PACED = 1000
@@ -59,6 +59,13 @@ class Controls:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             log.warning("%s", why)
             self.add(make_error("unknown-target", why, start=element.eid), element.origin)
+            return
+        if (refused := cannot_start(definition)) is not None:
+            kind, why = refused
+            self.add(
+                make_error(kind, f"start-plan: {why}; it waits until it can", start=element.eid),
+                element.origin,
+            )
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))

@@ -23,6 +23,7 @@ from narval.memory.elements.element import Element, Origin, identity, parse
 from narval.memory.elements.error_element import make_error
 from narval.memory.elements.outdated_element import make_outdated
 from narval.runtime.agent.effects import outdate
+from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.store.batch import DefinitionRow
 
@@ -137,7 +138,8 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            due = runnable(turn.agent.library, root.get(TARGET, "")) is not None
+            definition = runnable(turn.agent.library, root.get(TARGET, ""))
+            due = definition is not None and cannot_start(definition) is None
         else:
             due = eid in again and root.get("at") == "start"
         if due:

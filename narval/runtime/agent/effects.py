@@ -177,4 +177,4 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
         start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, ancestors=job.ancestors)
         is None
     ):
-        log.warning("%s was to start again, but no such definition is loaded", job.name)
+        log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.agent.view import Surroundings
-from narval.runtime.agent.waves import WAVE, Perform, Room, perform_in_waves
+from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
 from narval.runtime.store.store import Store
@@ -140,8 +141,9 @@ class ClockWatch:
 class Loop:
     """Makes the turns of one agent: at most `limit` events each.
 
-    What `intake` has is for the next one. With `record_only` it records what it is asked and advances
-    nothing: that is left to the next daemon.
+    `perform` performs a command once its turn is recorded; `answer` calls what may be called before, and
+    gives None for any other. What `intake` has is for the next turn. With `record_only` it records what it is
+    asked and advances nothing: that is left to the next daemon.
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class Loop:
         surroundings: Surroundings,
         clock: Clock,
         perform: Perform,
+        answer: Perform,
         *,
         limit: int = 1000,
         record_only: bool = False,
@@ -159,9 +162,9 @@ class Loop:
         self.limit, self.record_only = limit, record_only
         self.turns = 0
         self._turn = Turn(agent, surroundings, record_only=record_only)
-        self._waves = store.is_volatile and not record_only
-        """True if calls are made within the turn: nothing is recorded that a crash would leave."""
         self._perform = perform
+        self._within = None if record_only else _within(store, perform, answer)
+        """Makes the calls that need not wait for the commit."""
         self.intake = Intake()
         self._clock_watch = ClockWatch(clock)
 
@@ -235,18 +238,19 @@ class Loop:
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
         self.intake.handle(turn, room)
-        if self._waves:
-            perform_in_waves(turn, room, self._perform)
+        if self._within is not None:
+            self._within(turn, room)
 
     def _drain(self, turn: Turn, room: Room) -> None:
         """Tell what is queued: what the last turn left, what this one has caused."""
-        queue, waves = self.agent.queue, self._waves
-        while queue and room.spend():
-            turn.tell_next()
-            if waves and len(turn.transaction.outer) >= WAVE:
-                perform_in_waves(turn, room, self._perform)
-        if waves:
-            perform_in_waves(turn, room, self._perform)
+        queue, within = self.agent.queue, self._within
+        while queue and not room.is_over:
+            while queue and room.spend():
+                turn.tell_next()
+                if self.store.is_volatile and len(turn.transaction.outer) >= WAVE:
+                    break
+            if within is not None:
+                within(turn, room)
 
     def _keep_queue(self, turn: Turn) -> None:
         """Record what is still queued: it comes first in the next turn, after a crash too."""
@@ -275,6 +279,13 @@ class Loop:
                     return
         while idle is not None and idle.is_due(turn.at) and forgetting.spend():
             forget_idle(turn.transaction, idle)
+
+
+def _within(store: Store, perform: Perform, answer: Perform) -> Callable[[Turn, Room], None]:
+    """The way to make the calls of a turn that need not wait for its commit."""
+    if store.is_volatile:
+        return partial(perform_in_waves, perform=perform)
+    return partial(answer_in_waves, answer=answer)
 
 
 def _done(request: Request, turn: Turn) -> Answer:

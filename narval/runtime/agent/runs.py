@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from narval.definitions.library import Definition, RunDefinition
 from narval.engines.commands import Finish
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
@@ -28,8 +29,8 @@ def start_run(
     ancestors: Mapping[str, int] | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is no such definition. Only some kinds have an `environment` from the start. `origin` tells by
-    whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
+    when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
+    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -37,7 +38,7 @@ def start_run(
         definition = runnable(agent.library, name)
     else:
         definition = agent.lookup.definition(parent, kind, name)
-    if definition is None:
+    if definition is None or cannot_start(definition) is not None:
         return None
     engine = engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
@@ -49,6 +50,11 @@ def start_run(
     started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor)
     agent.queue.append((0, run.eid, started))
     return run
+
+
+def cannot_start(definition: Definition) -> tuple[str, str] | None:
+    """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
+    return definition.cannot_start if isinstance(definition, RunDefinition) else None
 
 
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:

@@ -1,7 +1,9 @@
-"""The fast path of a store that is gone with the program: calls are made and return within the turn.
+"""The fast path of calls that are made and return within the turn.
 
-Nothing is recorded there that could be read after a crash, so what is asked for need not wait for a commit.
-`bench/steps.py` (1000x10) measures it.
+Over a store that is gone with the program that is every call: nothing is recorded that could be read after a
+crash, so what is asked for need not wait for a commit. `bench/steps.py` (1000x10) measures it. Over any other
+it is those of pure actions: they touch nothing outside, so one whose turn is lost has not happened
+(`bench/backlog.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ Perform = Callable[[Run, Outer], Event | None]
 
 
 class Room:
-    """The events a turn still has room for, and none once its time is over; but always one."""
+    """The events a turn still has room for, and none once its time is over; but always one.
+
+    `is_over` is True once there was none left.
+    """
 
     def __init__(self, events: int, seconds: float = SLICE) -> None:
         self._left, self._seconds, self._until = events, seconds, 0.0
+        self.is_over = False
 
     def spend(self) -> bool:
         """Use the room of one event; False if there is none."""
@@ -37,9 +43,11 @@ class Room:
         if not self._until:
             self._until = now + self._seconds
         elif now > self._until:
+            self.is_over = True
             return False
         self._left -= 1
-        return self._left >= 0
+        self.is_over = self._left < 0
+        return not self.is_over
 
 
 def perform_in_waves(turn: Turn, room: Room, perform: Perform) -> None:
@@ -63,3 +71,24 @@ def perform_in_waves(turn: Turn, room: Room, perform: Perform) -> None:
         if asked:  # there is no more room
             outer.extendleft(reversed(asked))
             return
+
+
+def answer_in_waves(turn: Turn, room: Room, answer: Perform) -> None:
+    """Tell runs what comes at once of their calls that need not wait for the commit, while there is room.
+
+    `answer` gives None for any other command: it is performed once the turn is recorded.
+    """
+    outer = turn.transaction.outer
+    later: list[tuple[Run, Outer]] = []
+    while outer and not room.is_over:
+        came: list[tuple[int, Event]] = []
+        for run, command in outer:
+            event = answer(run, command) if room.spend() else None
+            if event is None:
+                later.append((run, command))
+            else:
+                came.append((run.eid, event))
+        outer.clear()
+        for eid, event in came:
+            turn.tell(eid, event)
+    outer.extendleft(reversed(later))

@@ -44,7 +44,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     module, `source` that of the stylesheet, as they were when the definition was loaded; without them the
     worker reads the file. `runner` is the
     module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
-    inputs, in declaration order, and `lists` those that take a list.
+    inputs, in declaration order, and `lists` those that take a list. A `pure` one touches nothing outside.
     """
 
     action: str = ""
@@ -57,6 +57,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     runner: str = ""
     inputs: tuple[str, ...] = ()
     lists: frozenset[str] = frozenset()
+    pure: bool = False
 
 
 _NO_TARGET = Target()

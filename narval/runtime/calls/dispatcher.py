@@ -94,6 +94,18 @@ class Dispatcher:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
             return refused(command, internal_failure(error)) if isinstance(command, Call) else None
 
+    def answer(self, run: Run, command: Outer) -> Returned | None:
+        """The result of a call that need not wait until it is recorded: an inline one of a pure action.
+
+        None for any other command, which is not performed then.
+        """
+        if type(command) is not Call or command.kind != "action" or self.is_stopping:
+            return None
+        target = self.targets.find(run, command)
+        if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
+            return None
+        return self.dispatch(run, command)
+
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29).
 

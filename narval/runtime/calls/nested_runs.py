@@ -8,6 +8,7 @@ from typing import Any
 from narval.engines.commands import Call
 from narval.engines.events import Caller, Failure, Returned
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.process_code.transient import hand_over
 
@@ -32,7 +33,10 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
     environment: Any = (call.payload or {}).get("environment")
     begun = turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment)
     if begun is None:
-        problem = Failure("unknown-target", f"there is no {call.kind} named {call.name}")
+        definition = turn.agent.lookup.definition(run, call.kind, call.name)
+        refused = cannot_start(definition) if definition is not None else None
+        unknown = ("unknown-target", f"there is no {call.kind} named {call.name}")
+        problem = Failure(*(refused or unknown), final=refused is not None)
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
         return
     hand_over(run, call, begun)

@@ -154,6 +154,7 @@ class CallTargets:
             runner=runner,
             inputs=tuple(input.id for input in inputs),
             lists=frozenset(input.id for input in inputs if input.list),
+            pure=stub is None and isinstance(definition, Action) and definition.pure,
         )
 
     def _forget(self) -> None:

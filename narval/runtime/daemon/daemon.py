@@ -283,6 +283,7 @@ def assemble(
         surroundings,
         clock,
         dispatcher.dispatch,
+        dispatcher.answer,
         limit=settings.turn_limit,
         record_only=record_only,
     )

@@ -1,7 +1,8 @@
 """Alterations: how the files of a home differ from what ships, and what ships taken into a home.
 
 Compared are settings, schemas, recipes, scenarios and modules. A module of the home takes the place of the
-one that ships whole, so it is compared whole; of one that the home has not, what ships counts.
+one that ships whole, so it is compared whole; of one that the home has not, what ships counts. An example is
+a recipe and the scenario of its name, and is taken as one; a home need not have any.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from narval.errors import RequestError, SurroundingsError
 from narval.runtime.home.found_files import MODULES, RECIPES, is_ours
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.module_text import FIRST
-from narval.runtime.home.shipped import shipped
+from narval.runtime.home.shipped import EXAMPLES, shipped
 from narval.source.text import SHIPPED
 
 PARTS = ("etc", RECIPES, MODULES, SCENARIOS)
@@ -45,41 +46,48 @@ class ComparedFile(msgspec.Struct, frozen=True):
 
 
 def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
-    """All files that are compared, by path; those of a path, a folder, or a module, if a name is given.
+    """All files that are compared, by path, but for examples that the home has not; those of a path, a
+    folder, a module or an example, if a name is given.
 
     Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
     """
     ours, theirs = _files(home.path), _files(shipped())
     found = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
-    return found if name is None else [file for file in found if file.path in _named(name, found)]
+    if name is None:
+        return [file for file in found if file.state != "not there" or not _example(file.path)]
+    named = _named(name, found)
+    return [file for file in found if file.path in named]
 
 
 def takable() -> set[str]:
-    """The names of all that ships and may be copied into a home: paths, and modules by group."""
+    """The names of all that ships and may be copied into a home: paths, modules by group, and examples."""
     return _names(map(_unit, _files(shipped())))
 
 
-def take(home: Home, name: str, *, force: bool = False) -> str:
-    """Copy a module or a file that ships into the home, whole or not at all; the path of the copy.
+def take(home: Home, name: str, *, force: bool = False) -> list[str]:
+    """Copy a module, a file or an example that ships into the home, each file whole or not at all; the paths
+    of the copies.
 
     With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
     """
     known = sorted({_unit(path) for path in _files(shipped())})
     wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
-    path = next((path for path in known if path in wanted), None)
-    if path is None:
+    paths = [path for path in known if path in wanted or _example(path) == name]
+    if not paths:
         raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable())}")
-    there = [file for file in _rivals(path) if (home.path / file).exists()]
-    if there and not force:
+    there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
+    found = [file for files in there.values() for file in files]
+    if found and not force:
         raise RequestError(
-            f"{there[0]} is there already: narval diff {name} shows how it differs from what ships, "
+            f"{found[0]} is there already: narval diff {name} shows how it differs from what ships, "
             f"narval take {name} --force replaces it"
         )
-    try:
-        _replace(shipped() / path, home.path / path, [home.path / file for file in there])
-    except OSError as error:
-        raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
-    return path
+    for path, files in there.items():
+        try:
+            _replace(shipped() / path, home.path / path, [home.path / file for file in files])
+        except OSError as error:
+            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
+    return paths
 
 
 def _files(root: Path) -> Mapping[str, Path]:
@@ -102,6 +110,12 @@ def _unit(path: str) -> str:
 def _group(path: str) -> str:
     """The group of the module that a file is part of; "" of any other."""
     return Path(_unit(path)).stem if path.startswith(f"{MODULES}/") else ""
+
+
+def _example(path: str) -> str:
+    """The name of the example that a file is part of, such as `examples/invoice`; "" of any other."""
+    _, _, name = path.partition("/")
+    return name.rpartition(".")[0] if name.startswith(f"{EXAMPLES}/") else ""
 
 
 def _rivals(path: str) -> list[str]:
@@ -149,7 +163,7 @@ def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> s
 def _named(name: str, found: list[ComparedFile]) -> set[str]:
     path = name.rstrip("/")
     named = {file.path for file in found if file.path == path or file.path.startswith(f"{path}/")}
-    named |= {file.path for file in found if _group(file.path) == path}
+    named |= {file.path for file in found if path in (_group(file.path), _example(file.path))}
     if not named:
         known = _names(_unit(file.path) for file in found)
         raise RequestError(f"expected a file, a folder or a module, got {name!r}{closest(name, known)}")
@@ -157,8 +171,8 @@ def _named(name: str, found: list[ComparedFile]) -> set[str]:
 
 
 def _names(paths: Iterable[str]) -> set[str]:
-    """The names by which files and modules may be asked for."""
-    return {name for path in paths for name in (path, _group(path)) if name}
+    """The names by which files, modules and examples may be asked for."""
+    return {name for path in paths for name in (path, _group(path), _example(path)) if name}
 
 
 def _replace(source: Path, target: Path, former: list[Path]) -> None:

@@ -16,6 +16,7 @@ from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import read_settings
+from narval.runtime.system.cgroup import obstacle
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
@@ -57,11 +58,20 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """Warnings about definitions of a library: those of their kind, and those about dates (N25)."""
+    """Warnings about definitions of a library: those of their kind, about dates (N25), and about limits that
+    cannot be kept on this system (A19).
+    """
     definitions, now = list(definitions), time.time()
+    limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
+    unkept = f"processes: no daemon can keep this limit here: {obstacle()}" if limiting else ""
+    limits = [
+        Fault(definition.path, line, 1, f"{unkept}; what it limits ends with 126", warning=True)
+        for definition, line in limiting
+        if obstacle()
+    ]
     dates = [
         Fault(definition.path, line, 1, message, warning=True)
         for definition in definitions
         for line, message in date_warnings(getattr(definition, "times", ()), now)
     ]
-    return [*dates, *kinds.warnings(definitions, library)]
+    return [*limits, *dates, *kinds.warnings(definitions, library)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from narval.errors import RequestError, SurroundingsError
 from narval.runtime.home.found_files import MODULES
 from narval.runtime.home.home import PARTS, SCENARIOS, Home
-from narval.runtime.home.shipped import OF_THE_EXAMPLES, shipped
+from narval.runtime.home.shipped import EXAMPLES, OF_THE_EXAMPLES, shipped
 
 _OF_A_BARE_HOME = ("etc",)
 
@@ -24,14 +24,14 @@ _EMPTY_MEMORY = """\
 </memory>
 """
 
-_NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+_NOT_COPIED = shutil.ignore_patterns(EXAMPLES, "__pycache__", "*.pyc", ".*")
 
 
 def create_home(path: Path | str, sample: Path | None = None, *, bare: bool = False) -> Home:
     """Make a home that runs as it is, from the sample that is shipped; nothing that exists is altered.
 
-    Modules that ship are not copied: they count where they are (`shipped`). A bare home has the settings
-    of the sample alone, no recipes, and an empty memory.
+    Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has
+    the settings of the sample alone, no recipes, and an empty memory.
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
@@ -61,7 +61,7 @@ def _copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
     """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
     for part in (*PARTS, SCENARIOS):
         if part in filled and (sample / part).is_dir():
-            copied = _of_the_examples if part == MODULES else _NOT_SHIPPED
+            copied = _of_the_examples if part == MODULES else _NOT_COPIED
             shutil.copytree(sample / part, target / part, ignore=copied)
         elif part in PARTS:
             (target / part).mkdir()

@@ -24,6 +24,9 @@ from narval.source.text import SHIPPED, Source
 OF_THE_EXAMPLES = ("orders",)
 """Modules of use only to a definition that ships beside them: a new home has them, if it has that."""
 
+EXAMPLES = "examples"
+"""The folder of recipes, and of their scenarios, that a new home has not: each is taken at will."""
+
 _ACTION = re.compile(r"^@action\b.*?^(?:async )?def (\w+)", re.MULTILINE | re.DOTALL)
 
 

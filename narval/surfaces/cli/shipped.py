@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.operations.text import clean, clean_lines
+from narval.operations.text import clean, printable
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render.tables import COMPARED, table
@@ -30,9 +30,9 @@ def _takable(context: click.Context, begun: str) -> completion.Choices:
 def diff(context: click.Context, /, session: Session, name: str | None) -> None:
     """Show how the files of the home differ from what ships.
 
-    NAME is a file, a folder, or a module; without it, all settings, schemas, recipes, scenarios and modules
-    are listed, each as same, altered, own or not there, and then the alterations follow as a unified diff,
-    from what ships to what is yours. The exit status is 1 when there are any.
+    NAME is a file, a folder, a module, or an example; without it, all settings, schemas, recipes, scenarios
+    and modules are listed, each as same, altered, own or not there, and then the alterations follow as a
+    unified diff, from what ships to what is yours. The exit status is 1 when there are any.
 
     A module of the home takes the place of the one that ships, whole; one that is not there counts as it
     ships. To alter one, copy it (narval take mail) and edit modules/mail; to have what ships again, remove
@@ -58,18 +58,22 @@ def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
         if number or listed:
             click.echo()
         for line in text.removesuffix("\n").split("\n"):
-            click.echo("\t".join(map(clean_lines, line.split("\t"))))
+            click.echo("\t".join(map(printable, line.split("\t"))))
 
 
-@command("take", example="narval take mail\nnarval take recipes/mail.xml --force")
+@command(
+    "take", example="narval take mail\nnarval take examples/invoice\nnarval take recipes/mail.xml --force"
+)
 @click.argument("name", metavar="NAME", shell_complete=completion.source(_takable))
 @click.option("--force", is_flag=True, help="Replace what is there.")
 def take(session: Session, name: str, force: bool) -> None:
     """Copy something that ships into the home, to be altered.
 
-    NAME is a module, such as mail, or a file, such as recipes/mail.xml. From then on the copy counts.
+    NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
+    examples/invoice: its recipe, and its scenario. From then on the copy counts.
     """
     from narval.runtime.home.alterations import take as take_into
 
-    path = take_into(session.home, name, force=force)
-    session.give({"path": path}, lambda _: click.echo(f"{clean(path)} is yours to alter"))
+    paths = take_into(session.home, name, force=force)
+    said = f"{clean(' and '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
+    session.give({"paths": paths}, lambda _: click.echo(said))

@@ -85,10 +85,11 @@ def test_A11_each_fault_has_its_place(inside: str, fault: str) -> None:
     ("attributes", "fault"),
     [
         ('restart="parallel"', "1:21 restart: expected yes or no, found 'parallel'"),
+        ('processes="0"', "1:23 processes: expected a whole number of 1 or more, found '0'"),
         ('timeout="0"', "1:21 timeout: expected more than 0 seconds, found '0'"),
     ],
 )
-def test_A17_A18_each_fault_of_the_root_has_its_place(attributes: str, fault: str) -> None:
+def test_A17_A18_A19_each_fault_of_the_root_has_its_place(attributes: str, fault: str) -> None:
     assert read(GOOD, f"<automaton {attributes}>")[1] == [fault]
 
 

@@ -97,7 +97,7 @@ def test_N13_a_file_with_ten_faults_reports_ten_each_at_its_place() -> None:
         "step 'lost' cannot be reached from the start step 'read': no transition leads to it",
         "step has no attribute 'wait'",
         "out: expected the id of a step, found 'akc'",
-        "$aks: expected the id of a step of this recipe, found 'aks'",
+        "$aks: expected the id of a step or the name of a condition of this recipe, found 'aks'",
         "a step runs once in a plan, but this leads back to 'read' (read → ack → tell → read)",
         "from: expected memory or plan, found 'here'",
     ]
@@ -357,7 +357,7 @@ def test_N13_a_bad_xpath_in_a_match_is_shown_at_its_character() -> None:
 )
 def test_N13_a_variable_names_a_step(text: str) -> None:
     assert fault_in(text).startswith(
-        "$c: expected the id of a step of this recipe, found 'c'; there is 'a', "
+        "$c: expected the id of a step or the name of a condition of this recipe, found 'c'; there is 'a', "
     )
 
 
@@ -413,7 +413,10 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
         ),
         (step('until="x" every="§0d">'), "every: expected more than no time, such as \"10m\", found '0d'"),
         (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
-        (step('until="x[@a = §$b/@a]" every="1d">'), "$b: expected the id of a step of this recipe"),
+        (
+            step('until="x[@a = §$b/@a]" every="1d">'),
+            "$b: expected the id of a step or the name of a condition of this recipe",
+        ),
         (step('max-parallel="§0">'), "max-parallel: expected a whole number of 1 or more"),
         (step('on-restart="§again">'), "on-restart: expected retry or error, found 'again'"),
         (

@@ -88,3 +88,12 @@ def test_A18_without_restart_nothing_follows() -> None:
     said = Programs(ONE)
     said.ends("start")
     assert said.wishes(Start) == []
+
+
+def test_A19_the_processes_of_a_run_are_counted_together_those_of_a_state_by_themselves() -> None:
+    said = Programs(TWO.replace('command="b"', 'command="b" processes="2"'), attributes='processes="8"')
+    first = said.call_of("start").program
+    said.ends("start")
+    last = said.call_of("end").program
+    assert (first.run_processes, first.processes) == (8, None)
+    assert (last.run_processes, last.processes) == (8, 2)

@@ -224,3 +224,33 @@ def test_a_definition_that_leads_there_no_more_is_refused() -> None:
     )
     with pytest.raises(RequestError, match=r"not done, or not there any more: n \(todo\)"):
         said.plan_resume(run, "b")
+
+
+NAMED = recipe(
+    "g.r",
+    *(step("a"), step("z", inside='<arguments><note of="{$first/@id}"/></arguments>')),
+    transition("t", "a", "z", inside='<condition as="first"><match>mail</match></condition>'),
+)
+
+
+def named() -> tuple[Retrying, int, int]:
+    """A plan whose last step failed, after a mail was taken as `first`."""
+    said = Retrying(NAMED, action("m.a"), action("m.z", [Input("note", "note")]))
+    mail = said.add("<mail id='7'/>")
+    run = said.start("g.r")
+    said.returned("a")
+    said.erred("z")
+    return said, run, mail
+
+
+def test_N42_a_retry_takes_over_the_names_of_what_was_taken() -> None:
+    said, run, _ = named()
+    again = said.retry(run, "z")
+    assert said.xml(said.inputs("z", again)["note"][0]) == '<note of="7"/>'
+
+
+def test_N42_an_element_with_a_name_that_was_forgotten_is_needed() -> None:
+    said, run, mail = named()
+    said.forgets(mail)
+    with pytest.raises(RequestError, match=f"took as first, element {mail}, has been forgotten"):
+        said.retry(run, "z")

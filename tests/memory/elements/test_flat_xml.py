@@ -67,6 +67,23 @@ def test_an_element_written_plainly_is_not_parsed(text: str) -> None:
     assert flat_attributes(canonical(text)) is not None
 
 
+@given(written(), written())
+@example("<a b='>'/>", "<c d='1'/>")
+@example("<a b='1' c='2'/>", "<c d='>'/>")
+def test_N9_so_are_those_of_an_element_with_content(text: str, within: str) -> None:
+    kept = by_the_parser(f"{text.removesuffix('/>')}>{within} and more</a>")
+    if isinstance(kept, bytes):
+        found = flat_attributes(kept)
+        assert found is None or found == dict(parse(kept).attrib)
+
+
+def test_the_attributes_of_an_element_with_content_are_not_parsed() -> None:
+    assert flat_attributes(canonical("<a b='1' c='two'><body>x &gt; <b/></body></a>")) == {
+        "b": "1",
+        "c": "two",
+    }
+
+
 def test_a_long_element_is_parsed() -> None:
     long = b"<a b='" + b"x" * flat_xml.LONGEST + b"'/>"
     assert canonical_flat(long) is None

@@ -114,11 +114,11 @@ class RoomForOne:
     """Room for one event: the first."""
 
     def __init__(self, events: int, seconds: float = 0.0) -> None:
-        self._is_free = True
+        self._is_free, self.is_over = True, False
 
     def spend(self) -> bool:
-        is_free, self._is_free = self._is_free, False
-        return is_free
+        self.is_over, self._is_free = not self._is_free, False
+        return not self.is_over
 
 
 @in_a_loop

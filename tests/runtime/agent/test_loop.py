@@ -79,6 +79,54 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
     assert order[:3] == ["commit", "perform", "answer"]
 
 
+PURE = """
+from narval import Input, Output, action
+
+noted = []
+
+@action(inputs=[Input("x", "x")], outputs=[Output("x", "x")], runs="inline", pure=True)
+def more(x):
+    noted.append("pure")
+    return f"<x n='{int(x.attributes['n']) + 1}'/>"
+
+@action(inputs=[Input("x", "x")], runs="inline")
+def tell(x):
+    noted.append("tell " + x.attributes["n"])
+"""
+COUNTS = """<recipe group="p" name="counts" start_step="a" end_step="d">
+  <step id="a" type="action" target="p.more"/><step id="b" type="action" target="p.more"/>
+  <step id="c" type="action" target="p.tell"/><step id="d" type="action" target="p.more"/>
+  <transition id="ab"><in idref="a"/><out idref="b"/></transition>
+  <transition id="bc"><in idref="b"/><out idref="c"/></transition>
+  <transition id="cd"><in idref="c"/><out idref="d"/></transition>
+</recipe>"""
+
+
+def test_pure_calls_do_not_wait_for_a_commit_and_no_other_goes_before_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.write("modules/p.py", PURE)
+    scene.write("recipes/p.xml", COUNTS)
+    monkeypatch.setattr(waves, "perf_counter", lambda: 1.0)
+
+    async def story() -> None:
+        daemon = await scene.open()
+        noted = daemon.files.loaded.functions["p.more"].__globals__["noted"]
+        commit = daemon.store.commit
+
+        def noted_commit(*batches: Batch) -> None:
+            commit(*batches)
+            noted.append("commit")
+
+        daemon.store.commit = noted_commit  # type: ignore[method-assign]
+        await daemon.host.submit(lambda turn: (turn.add(b"<x n='0'/>"), turn.start("p.counts")))
+        await daemon.host.until_idle()
+        assert noted == ["pure", "pure", "commit", "tell 2", "pure", "commit"]
+        await scene.end()
+
+    asyncio.run(story())
+
+
 def test_a_request_that_breaks_down_is_answered_and_the_daemon_goes_on(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()

@@ -42,6 +42,19 @@ def test_a_home_in_order_has_no_faults(home: Home) -> None:
     assert check_home(home) == []
 
 
+@pytest.mark.parametrize("why", ["nothing counts processes", ""])
+def test_A19_limits_that_cannot_be_kept_here_are_warned_of(
+    home: Home, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr("narval.runtime.home.check.obstacle", lambda: why)
+    states = '\n<state name="start" command="a"/>\n<state name="end" command="b" processes="2"/>'
+    leads = '<transition from="start" label="0" to="end"/>'
+    _write(home.recipes / "a.xml", f'<automaton processes="8">{states}{leads}</automaton>')
+    message = f"processes: no daemon can keep this limit here: {why}; what it limits ends with 126"
+    expected = [Fault("recipes/a.xml", line, 1, message, warning=True) for line in (1, 3)]
+    assert check_home(home) == (expected if why else [])
+
+
 def test_the_faults_of_every_part_are_reported_at_once(home: Home) -> None:
     _write(home.settings, "turn_limit = 0\n")
     _write(home.recipes / "bad.xml", RECIPE.format(end="gone").replace('name="n"', 'name="m"'))

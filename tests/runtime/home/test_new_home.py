@@ -37,6 +37,8 @@ def sample(tmp_path: Path) -> Path:
         "data/memory.xml": "<memory/>",
         "data/demo/one.eml": "",
         "scenarios/mail.xml": "<scenario/>",
+        "recipes/examples/month.xml": "<recipe/>",
+        "scenarios/examples/month.xml": "<scenario/>",
     }.items():
         path = sample / name
         path.parent.mkdir(parents=True, exist_ok=True)

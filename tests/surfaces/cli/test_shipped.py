@@ -66,7 +66,7 @@ def test_what_is_altered_is_shown_and_is_the_exit_status(home: Path) -> None:
 
 
 def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None:
-    assert data(home, "take", "mail") == {"path": "modules/mail"}
+    assert data(home, "take", "mail") == {"paths": ["modules/mail"]}
     assert set(states(home, "mail").values()) == {"same"}
     texts = home / "modules/mail/texts.py"
     texts.write_text(texts.read_text() + "\tmine = '\x1b[31m'\n")
@@ -110,11 +110,32 @@ def test_a_file_is_taken_by_its_path(home: Path) -> None:
     assert recipe.read_bytes() == (ROOT / "recipes/mail.xml").read_bytes()
 
 
+def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: Path) -> None:
+    recipe, scenario = "recipes/examples/month.xml", "scenarios/examples/month.xml"
+    assert not (home / recipe).exists()
+    assert not [path for path in states(home) if "examples" in path]
+    assert states(home, "examples/month") == {recipe: "not there", scenario: "not there"}
+    assert data(home, "take", "examples/month") == {"paths": [recipe, scenario]}
+    assert states(home, "recipes/examples")[recipe] == "same"
+    assert "as expected: element sent, 4" in well(home, "simulate", "examples/month")
+    well(home, "check")
+    (home / recipe).write_text((home / recipe).read_text().replace("team@", "all@"))
+    (home / scenario).unlink()
+    refused = narval(home, "take", "examples/month")
+    assert "recipes/examples/month.xml is there already: narval diff examples/month shows" in refused.stderr
+    assert not (home / scenario).exists()
+    assert '+      <draft to="all@' in narval(home, "diff", "examples/month").stdout
+    said = well(home, "take", "examples/month", "--force")
+    assert said == f"{recipe} and {scenario} are yours to alter\n"
+    assert narval(home, "diff").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("diff", "mial"), "expected a file, a folder or a module, got 'mial'; did you mean 'mail'?"),
         (("take", "recipes/mial.xml"), "ships; did you mean 'recipes/mail.xml'?"),
+        (("take", "examples/moon"), "ships; did you mean 'examples/month'?"),
         (("take", "../home"), "nothing of the name '../home' ships"),
     ],
 )

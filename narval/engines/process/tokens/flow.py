@@ -40,6 +40,8 @@ LAPS = 100
 PAUSE = 1.0
 """Seconds at least until a guard is asked again that has said a moment in the past before."""
 DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
+ENDLESS = "endless"
+"""The fault that ends the run."""
 
 # --- the queue ------------------------------------------------------------------------------------------
 
@@ -66,7 +68,7 @@ def _pause(decision: ProcessDecision) -> None:
     laps = decision.state.laps + 1 if decision.goes_on else 1
     if laps > LAPS:
         moved = MOVED_AT_ONCE * LAPS
-        raise NodeFault("endless", f"{moved} tokens were moved, and the process never came to wait")
+        raise NodeFault(ENDLESS, f"{moved} tokens were moved, and the process never came to wait")
     wake = decision.identifier()
     decision.change(Paused(wake, laps))
     decision.command(commands.SetTimer(wake, decision.event.at))

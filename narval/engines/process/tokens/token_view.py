@@ -38,7 +38,9 @@ def _node(node: Node) -> dict[str, Any]:
     return {
         "name": node.name,
         "type": node.type,
-        "external": ":".join(node.external) or None,
+        "id": node.id,
+        "external": node.external[0] if node.external else None,
+        "external_path": list(node.external),
         "custom": dict(node.custom),
         "arcs": [{"name": arc.name, "to": arc.end.name} for arc in node.outs],
         "external_environment": dict(node.external_environment),

@@ -71,8 +71,7 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
 def _nearest(tokens: Iterable[Mapping[str, Any]], node: str) -> Mapping[str, Any] | None:
     """The first of some tokens that is on a node of that name and was not gone back from."""
     for token in tokens:
-        name, external = token["node"]["name"], token["node"]["external"]
-        if node in (name, f"{external}:{name}") and not token["backtracked"]:
+        if node in (token["node"]["name"], token["node"]["id"]) and not token["backtracked"]:
             return token
     return None
 

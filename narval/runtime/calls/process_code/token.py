@@ -88,13 +88,15 @@ class EnvironmentView(Mapping[str, str]):
 class NodeView:
     """The node that a token is on."""
 
-    __slots__ = ("arcs", "custom", "external", "external_environment", "name", "type")
+    __slots__ = ("arcs", "custom", "external", "external_environment", "external_path", "name", "type")
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.name: str = data["name"]
         self.type: str = data.get("type", "node")
         self.external: str | None = data.get("external")
-        """The externals by which it was imported, outermost first, between colons; or None."""
+        """The external by which it was imported, the outermost of several; or None."""
+        self.external_path: tuple[str, ...] = tuple(data.get("external_path", ()))
+        """The externals by which it was imported, outermost first."""
         self.arcs: tuple[Mapping[str, str], ...] = tuple(data.get("arcs", ()))
         """The arcs that leave it: `name` and `to` of each."""
         self.custom: Mapping[str, str] = MappingProxyType(dict(data.get("custom", {})))

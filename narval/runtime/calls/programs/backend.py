@@ -16,6 +16,7 @@ from narval.runtime.calls.programs.environment import environment_of, standard_i
 from narval.runtime.calls.programs.group_end import EndingGroups
 from narval.runtime.calls.programs.output import Listen, OutputFolder, ProgramOutput
 from narval.runtime.calls.programs.process_group import ProcessGroup
+from narval.runtime.calls.programs.process_limits import ProcessLimits
 from narval.runtime.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.runtime.calls.programs.reaper_client import ReaperClient, store_of
 from narval.runtime.calls.programs.spawn import CannotStartError, limited
@@ -31,7 +32,8 @@ Over = Callable[[ProgramOutput, int], None]
 class ProgramBackend:
     """All programs under way.
 
-    `directory` is the folder in which a program runs that names none; `outputs` keeps what programs print.
+    `directory` is the folder in which a program runs that names none; `outputs` keeps what programs print;
+    `limits` bounds how many processes they may be.
     """
 
     queued = 0
@@ -44,6 +46,7 @@ class ProgramBackend:
         directory: Path | None = None,
         outputs: OutputFolder | None = None,
         reaper: ReaperClient | None = None,
+        limits: ProcessLimits | None = None,
     ) -> None:
         self._loop = loop
         self._directory = str(directory) if directory is not None else os.getcwd()
@@ -52,10 +55,11 @@ class ProgramBackend:
         self._environment = {**os.environ, OWNER: self.reaper.owner}
         self._groups: dict[RunningCall, ProcessGroup] = {}
         self._ending = EndingGroups(loop)
+        self._limits = limits or ProcessLimits(self.reaper.owner)
         self._reasons: dict[RunningCall, Outcome | None] = {}
         """Of calls that are being ended: their outcome, None for a time limit."""
-        self._is_closing = False
-        self._gone = asyncio.Event()
+        self._gone: asyncio.Event | None = None
+        """Set when a program is gone; None until all are to go."""
 
     def redirect(self, directory: Path, listen: Listen) -> None:
         """Run programs in another folder from now on, and have `listen` get their output."""
@@ -76,7 +80,7 @@ class ProgramBackend:
 
     async def close(self) -> None:
         """End all programs, and wait until they are gone; their calls are not answered."""
-        self._is_closing = True
+        self._gone = asyncio.Event()
         for group in tuple(self._groups.values()):
             group.end()
         while self._groups:
@@ -130,27 +134,32 @@ class ProgramBackend:
         output: ProgramOutput,
         over: Over,
     ) -> None:
-        program = _program(running.call)
+        program, call = _program(running.call), running.call
         self.reaper.prepare()
+        try:
+            counted_in = self._limits.enter(program, call.run, call.id)
+        except CannotStartError as error:
+            output.add(f"{error}\n".encode(), True)
+            over(output, error.status)
+            return
         group = self._groups[running] = ProcessGroup(
             self._loop,
             self.reaper,
             output,
-            partial(self._take_back, running, output, over),
+            partial(self._take_back, running, output, over, counted_in),
             self._ending,
             grace=program.grace,
-            mark=frozenset({f"{OWNER}={self.reaper.owner}".encode(), f"{CALL}={running.call.id}".encode()}),
+            mark=frozenset({f"{OWNER}={self.reaper.owner}".encode(), f"{CALL}={call.id}".encode()}),
         )
         try:
-            group.start(
-                limited(words, program.cpu, program.memory, program.files), environment, directory, text
-            )
+            all_words = limited(words, program.cpu, program.memory, program.files, counted_in)
+            group.start(all_words, environment, directory, text)
         except CannotStartError as error:
-            del self._groups[running]
+            self._forget(running, counted_in)
             output.add(f"{error}\n".encode(), True)
             over(output, error.status)
         except OSError as error:
-            del self._groups[running]
+            self._forget(running, counted_in)
             running.answer(Outcome(problem=Failure("no-program", f"{words[0]} was not started: {error}")))
 
     # --- ending ---------------------------------------------------------------------------------------
@@ -166,10 +175,17 @@ class ProgramBackend:
         self._reasons.setdefault(running, reason)
         group.end()
 
-    def _take_back(self, running: RunningCall, output: ProgramOutput, over: Over, status: int) -> None:
+    def _forget(self, running: RunningCall, counted_in: Path | None) -> None:
         del self._groups[running]
+        if counted_in is not None:
+            self._limits.leave(counted_in)
+
+    def _take_back(
+        self, running: RunningCall, output: ProgramOutput, over: Over, counted_in: Path | None, status: int
+    ) -> None:
+        self._forget(running, counted_in)
         output.close()
-        if self._is_closing:
+        if self._gone is not None:
             self._gone.set()
         else:
             over(output, status)

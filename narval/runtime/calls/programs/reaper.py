@@ -1,10 +1,11 @@
 """Ends what a daemon has started when the daemon is gone (A12); also run as a program of its own.
 
-    python -I -S reaper.py OWNER LOCK
+    python -I -S reaper.py OWNER LOCK FOLDER
 
 Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. When that ends, the
 daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left their group
 but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can wait for it.
+FOLDER has the control groups in which programs of the owner were counted (A19), which are removed then.
 It imports modules that Python has loaded anyway, and little more.
 """
 
@@ -78,6 +79,28 @@ def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) 
     return True
 
 
+def group_name(owner: str) -> str:
+    """The beginning of the names of the control groups of an owner, or of all whose names begin so."""
+    return f"narval-{owner}"
+
+
+def remove_groups(folder: str, owner: str) -> None:
+    """Remove the control groups of an owner, or of all whose names begin so, in a folder."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(group_name(owner)):
+                remove_group(os.path.join(folder, name))
+
+
+def remove_group(path: str) -> None:
+    """Remove a control group and those within it, unless some program is there still."""
+    with contextlib.suppress(OSError):
+        for found in os.scandir(path):
+            if found.is_dir(follow_symlinks=False):
+                remove_group(found.path)
+        os.rmdir(path)
+
+
 def signal_name(number: int) -> str:
     """Its name, such as SIGTERM; of one without a name, its number."""
     try:
@@ -105,7 +128,7 @@ def _all() -> list[int]:
         return []
 
 
-def main(owner: str, lock: str) -> None:
+def main(owner: str, lock: str, folder: str) -> None:
     """Wait until the daemon is gone, and end its programs."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -123,10 +146,12 @@ def main(owner: str, lock: str) -> None:
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()
     end_carriers(lambda environment: wanted in environment)
+    if folder:
+        remove_groups(folder, owner)
     if lock:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(lock)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from narval.runtime.calls.programs import reaper
 from narval.runtime.home.home import Home
+from narval.runtime.system.cgroup import obstacle, own_group
 
 _SOON = 0.2
 """Seconds."""
@@ -57,6 +58,8 @@ class ReaperClient:
             lambda environment: own not in environment and any(v.startswith(former) for v in environment)
         )
         _wait_for(self._lock)
+        if folder := _groups_folder():
+            reaper.remove_groups(folder, f"{self._store}.")
         with contextlib.suppress(OSError):
             self._lock.unlink()
 
@@ -96,7 +99,15 @@ class ReaperClient:
         if self._lock is not None:
             self._lock.touch(mode=0o600)  # not left to the reaper: it might be killed before it does
         self._program = subprocess.Popen(
-            [sys.executable, "-I", "-S", reaper.__file__, self.owner, str(self._lock or "")],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                reaper.__file__,
+                self.owner,
+                str(self._lock or ""),
+                _groups_folder(),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -142,6 +153,11 @@ def store_of(agent: str, home: Home) -> str:
             found = path.stat()
             return f"{agent}.{found.st_dev:x}.{found.st_ino:x}"
     return agent
+
+
+def _groups_folder() -> str:
+    """The folder of the control groups in which programs are counted (A19); "" where they cannot be."""
+    return "" if obstacle() else str(own_group())
 
 
 def _wait_for(lock: Path) -> None:

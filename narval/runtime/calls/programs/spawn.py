@@ -9,16 +9,18 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """The statuses that shells give to a command that is not there, or cannot be run."""
 
 _WITH_LIMITS = '''\
+[ -z "$4" ] || echo $$ >"$4/cgroup.procs" || exit 126
 [ -z "$1" ] || { ulimit -S -t "$1" && ulimit -H -t "$(($1 + 1))"; } || exit 126
 [ -z "$2" ] || ulimit -v "$2" || exit 126
 [ -z "$3" ] || ulimit -n "$3" || exit 126
-shift 3
+shift 4
 exec "$@"'''
 """At its processor time a program gets SIGXCPU, and a second later SIGKILL."""
 
@@ -46,15 +48,28 @@ class Pipes(NamedTuple):
     error: int
 
 
-def limited(words: Sequence[str], cpu: int | None, memory: int | None, files: int | None) -> list[str]:
+def limited(
+    words: Sequence[str], cpu: int | None, memory: int | None, files: int | None, group: Path | None
+) -> list[str]:
     """The command that takes limits upon itself before it becomes the program: so none is ever without.
 
-    To set them from outside, once it runs, would leave it a moment in which it may have started others.
+    `group` is the control group in which it is counted (A19), or None. To set limits from outside, once it
+    runs, would leave it a moment in which it may have started others.
     """
-    if cpu is None and memory is None and files is None:
+    if cpu is None and memory is None and files is None and group is None:
         return list(words)
     kilobytes = "" if memory is None else str(max(1, memory // 1024))
-    return ["/bin/sh", "-c", _WITH_LIMITS, "narval", _text(cpu), kilobytes, _text(files), *words]
+    return [
+        "/bin/sh",
+        "-c",
+        _WITH_LIMITS,
+        "narval",
+        _text(cpu),
+        kilobytes,
+        _text(files),
+        str(group or ""),
+        *words,
+    ]
 
 
 def _text(number: int | None) -> str:

@@ -135,7 +135,8 @@ TOKENS = (
     Column("token", _of("id"), right=True),
     Column("node", _of("node")),
     Column("state", _of("state"), style=_state),
-    *_plain_columns(guard="guard_action", execution="execution_type", external="external"),
+    *_plain_columns(guard="guard_action", execution="execution_type"),
+    Column("external", lambda row: ":".join(row["external_path"])),
     Column("sets", lambda row: ", ".join(row["sets"])),
 )
 ARC_TOKENS = (

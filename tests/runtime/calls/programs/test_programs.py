@@ -22,7 +22,9 @@ from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
+from narval.runtime.calls.programs.process_limits import ProcessLimits
 from narval.runtime.calls.programs.reaper_client import ReaperClient
+from narval.runtime.system.cgroup import NoGroupError, obstacle, own_group
 from tests.places import ROOT
 from tests.runtime.at_work import in_a_loop
 
@@ -30,7 +32,7 @@ from tests.runtime.at_work import in_a_loop
 class Bench:
     """An executor whose programs run in a folder; what they print is heard."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limits: ProcessLimits | None = None) -> None:
         self.folder, self.printed = folder, bytearray()
         self.programs = ProgramBackend(
             asyncio.get_running_loop(),
@@ -40,6 +42,7 @@ class Bench:
                 listen=lambda call: lambda data, is_error: self.printed.extend(data),
                 is_known=lambda run: run == 7,
             ),
+            limits=limits,
         )
         self.executor = Executor(programs=self.programs)
         self.calls = 0
@@ -93,9 +96,9 @@ async def _nothing_produced(elements: Any) -> None:
 
 
 @asynccontextmanager
-async def bench_in(folder: Path) -> AsyncIterator[Bench]:
+async def bench_in(folder: Path, limits: ProcessLimits | None = None) -> AsyncIterator[Bench]:
     """A bench, after which nothing of it is left."""
-    bench = Bench(folder)
+    bench = Bench(folder, limits)
     try:
         yield bench
     finally:
@@ -341,6 +344,54 @@ async def test_A14_limits_of_processor_memory_and_files(tmp_path: Path) -> None:
         greedy = ("-c", "x = bytearray(400 << 20)")
         assert (await bench.start(sys.executable, *greedy, memory=200 << 20)).value["status"] == 1
         assert (await bench.start("no-such-program", cpu=5)).value["status"] == 127
+
+
+COUNTED = pytest.mark.skipif(bool(obstacle()), reason=f"no process is counted here: {obstacle()}")
+FIVE = "for n in 1 2 3 4 5; do sleep 600 & done; wait"
+
+
+def groups(bench: Bench) -> list[Path]:
+    """The control groups of a bench."""
+    return [*own_group().glob(f"narval-{bench.programs.reaper.owner}*")]
+
+
+@COUNTED
+@in_a_loop
+async def test_A19_a_program_is_no_more_processes_than_it_may_be(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        assert (await bench.sh("sleep 0 & sleep 0 & wait; echo well", processes=3))["output"] == "well"
+        refused = await bench.sh(FIVE, processes=3)
+        assert refused["status"] != 0
+        assert "fork" in refused["output"]
+        assert groups(bench) == [], "what is over leaves no group"
+        assert (await bench.start("no-such-program", processes=3)).value["status"] == 127
+        assert groups(bench) == []
+
+
+@COUNTED
+@in_a_loop
+async def test_A19_the_programs_of_a_run_are_counted_together(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        first = bench.start("sleep", "600", run_processes=2)
+        await bench.until(lambda: bool(bench.alive()))
+        assert (await bench.sh("sleep 0; echo well", run_processes=2, processes=1))["status"] != 0
+        assert (await bench.sh(":; echo well", run_processes=2, processes=1))["output"] == "well"
+        assert len(groups(bench)) == 1, "the first program is in it still"
+        assert not first.done()
+
+
+@in_a_loop
+async def test_A19_where_processes_are_not_counted_what_is_limited_does_not_start(tmp_path: Path) -> None:
+    def none() -> Path:
+        raise NoGroupError("nothing is counted")
+
+    async with bench_in(tmp_path, ProcessLimits("x", none)) as bench:
+        told = await bench.sh("echo never", processes=3)
+        assert (told["status"], told["output"]) == (
+            126,
+            'processes="3" cannot be kept here, so the program is not started: nothing is counted',
+        )
+        assert (await bench.sh("echo well"))["output"] == "well"
 
 
 # --- the reaper -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from narval.definitions.prototype import Input, Prototype
+from narval.definitions.recipe.arguments import fill
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
@@ -10,7 +11,7 @@ from narval.engines.candidates import CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope
-from narval.memory.elements.element import Element
+from narval.memory.elements.element import Element, Origin
 from narval.memory.patterns.pattern import Bound, Condition
 
 
@@ -33,19 +34,44 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
 
 
-def _not_in_memory(arguments: tuple[bytes, ...]) -> tuple[Element, ...]:
-    return tuple([Element(-1 - at, xml) for at, xml in enumerate(arguments)])
+def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
+    """The arguments of a step, not in memory yet, their values filled in (N42); their eids are negative.
+
+    Raises ElementError where that makes no element.
+    """
+    found = []
+    for at, xml in enumerate(step.arguments):
+        origin = None
+        if at in step.values:
+            bindings = decision.bindings(step.values[at])
+            xml = fill(xml, bindings)
+            made_of = (element.eid for elements in bindings.values() for element in elements)
+            origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
+        found.append(Element(-1 - at, xml, origin=origin))
+    return tuple(found)
+
+
+def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:
+    """Let an argument enter memory; its eid."""
+    inputs = argument.origin.inputs if argument.origin is not None else ()
+    return decision.add(Element(0, argument.xml), step.id, inputs=inputs)
 
 
 class InputSearch:
-    """The search for the inputs of one step. Arguments that are not in memory yet have negative eids."""
+    """The search for the inputs of one step, out of its arguments first."""
 
     __slots__ = ("_arguments", "_outdating", "_selected", "decision", "inputs", "step")
 
-    def __init__(self, decision: RecipeDecision, step: Step, prototype: Prototype) -> None:
+    def __init__(
+        self,
+        decision: RecipeDecision,
+        step: Step,
+        prototype: Prototype,
+        arguments: tuple[Element, ...] = (),
+    ) -> None:
         self.decision, self.step = decision, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
-        self._arguments = _not_in_memory(step.arguments) if step.arguments else ()
+        self._arguments = arguments
         self._selected: tuple[str, Bound] | None = None
         """The input that takes what `foreach` selects, and what that must be."""
 
@@ -174,4 +200,4 @@ class InputSearch:
         return slot.condition.bind(self.decision.bindings(slot.condition.variables))
 
     def _added(self, eid: int) -> int:
-        return self.decision.add(Element(0, self._arguments[-1 - eid].xml), self.step.id)
+        return add_argument(self.decision, self.step, self._arguments[-1 - eid])

@@ -1,0 +1,150 @@
+"""Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>` (N42).
+
+A value is an XPath 1.0 expression that begins with a variable, in braces, in an attribute or a text. It is
+read when the file is, and evaluated when the step is run: on the elements of its variables and nothing else,
+within the limits that patterns have. What it selects becomes text; of several nodes, with blanks between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions.reading.lexer import Locate
+from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.xml import Reading
+from narval.errors import ElementError, PatternError
+from narval.memory.elements.canonical import canonical, parse_untrusted
+from narval.memory.elements.element import CONTROL, Element, Tree
+from narval.memory.patterns.cost import Limits, limits
+from narval.memory.patterns.functions import check, check_focus, type_of
+from narval.memory.patterns.lexer import ExpressionError, check_depth
+from narval.memory.patterns.syntax import parse, variables
+from narval.memory.patterns.terms import ShapeSource, term_of
+from narval.memory.patterns.xpath1 import compiled, string_of
+from narval.source.xml import XmlNode
+
+_VALUE = re.compile(r"\{(\{\$)|\{(\$[^{}]*)(\}?)")
+"""`{{$`, which stands for `{$`; or a value, and its end."""
+_MOST_CHARACTERS = 2_000
+_NOWHERE = etree.Element("memory")
+
+
+class ArgumentValue:
+    """One value of an argument: an expression of variables alone."""
+
+    def __init__(self, text: str) -> None:
+        """Raises PatternError; `argument_value` caches."""
+        self.text = text
+        if len(text) > _MOST_CHARACTERS:
+            raise PatternError(text, f"expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
+        try:
+            check_depth(text)
+            tree = parse(text)
+            check(tree, {})
+            check_focus(tree)
+            self._selects = type_of(tree) == "nodes"
+            self._xpath = compiled(text if self._selects else f"string({text})", {})
+        except ExpressionError as error:
+            raise PatternError(text, error.message, error.offset + 1) from None
+        except etree.XPathError as error:
+            raise PatternError(text, f"expected an XPath 1.0 expression: {error}") from None
+        if term_of(ShapeSource(text, {}, xpath3=False), tree) is None:
+            raise PatternError(text, "expected a path from a variable, found one that begins nowhere")
+        self.variables = variables(tree)
+        self._limits: Limits = limits(text, tree)
+
+    def text_for(self, bindings: Mapping[str, Sequence[Element]]) -> str:
+        """The text that it stands for. Raises ElementError for elements too large for it."""
+        trees = {name: [Tree(element) for element in bindings.get(name, ())] for name in self.variables}
+        count = sum(map(len, trees.values()))
+        for tree in (tree for of_name in trees.values() for tree in of_name):
+            if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
+                raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
+        found: Any = self._xpath(
+            _NOWHERE, **{name: [tree.root for tree in of_name] for name, of_name in trees.items()}
+        )
+        if not self._selects:
+            return str(found)
+        return " ".join(node if isinstance(node, str) else string_of(node) for node in found)
+
+
+argument_value = lru_cache(maxsize=1024)(ArgumentValue)
+
+
+def read_argument(
+    reading: Reading, patterns: Patterns, node: XmlNode
+) -> tuple[bytes, frozenset[str] | None] | None:
+    """The bytes of an argument, and the variables of its values, or None if there is nothing to fill in.
+
+    None, and a fault, where it can be no element.
+    """
+    try:
+        xml = _bytes_of(node)
+    except ElementError as error:
+        reading.fault(node, f"this cannot be an element: {error.message}")
+        return None
+    names = [_read_value(reading, patterns, *found) for found in _written(node)]
+    return xml, frozenset[str]().union(*names) if names else None
+
+
+def _bytes_of(node: XmlNode) -> bytes:
+    """The bytes of an argument. Domain elements are bare (N6): a default control namespace is not theirs."""
+    root = parse_untrusted(node.xml())
+    for element in root.iter(f"{{{CONTROL}}}*"):
+        if element.prefix is None:
+            element.tag = etree.QName(element).localname
+    etree.cleanup_namespaces(root)
+    return canonical(root)
+
+
+def _written(node: XmlNode) -> Iterator[tuple[re.Match[str], Locate]]:
+    """The values in an argument as they are written, each with the place of its text."""
+    for inner in node.walk():
+        for name, text in inner.attributes.items():
+            for found in _VALUE.finditer(text):
+                yield found, partial(_place, partial(inner.place, name), found.start(2))
+        for found in _VALUE.finditer(inner.text):
+            yield found, partial(_place, inner.text_place, found.start(2))
+
+
+def _place(place: Locate, start: int, offset: int) -> tuple[int, int]:
+    return place(start + offset)
+
+
+def _read_value(reading: Reading, patterns: Patterns, found: re.Match[str], locate: Locate) -> frozenset[str]:
+    """The variables of a value; what is wrong with it is noted as a fault at its character."""
+    if found[1]:
+        return frozenset()
+    if not found[3]:
+        reading.fault_at(locate(0), "expected '}' after this value; {{$ stands for {$")
+        return frozenset()
+    try:
+        value = argument_value(found[2].rstrip())
+    except PatternError as error:
+        why = f"this value is no XPath that narval can try: {error.message}"
+        reading.fault_at(locate(min(max(error.column - 1, 0), len(found[2]))), why)
+        return frozenset()
+    patterns.note(value, locate)
+    return value.variables
+
+
+def fill(xml: bytes, bindings: Mapping[str, Sequence[Element]]) -> bytes:
+    """An argument with its values filled in. Raises ElementError where that is no element any more."""
+
+    def value(found: re.Match[str]) -> str:
+        return "{$" if found[1] else argument_value(found[2].rstrip()).text_for(bindings)
+
+    root = parse_untrusted(xml)
+    for node in root.iter("*"):
+        for name, text in node.attrib.items():
+            node.set(name, _VALUE.sub(value, str(text)))
+        for part in ("text", "tail"):
+            text = getattr(node, part)
+            if text:
+                setattr(node, part, _VALUE.sub(value, text))
+    return canonical(root)

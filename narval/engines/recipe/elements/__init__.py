@@ -1,0 +1,1 @@
+"""Elements: which of them the inputs of steps and the conditions of transitions take."""

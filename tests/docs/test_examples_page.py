@@ -1,0 +1,63 @@
+"""The page of the examples that ship has each of them as it is, and each has a scenario.
+
+The scenarios themselves are played with all others, by the plugin that comes with narval.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from narval.runtime.home.loader import Loader
+from tests.places import ROOT
+
+PAGE = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+EXAMPLES = sorted(path for path in (ROOT / "recipes" / "examples").iterdir() if path.suffix == ".xml")
+
+
+def files_of(example: Path) -> list[Path]:
+    """The recipe, and the transforms beside it that carry its name."""
+    return [example, *sorted(example.parent.glob(f"{example.stem}.*.xsl"))]
+
+
+def lines(path: Path) -> int:
+    """The lines of a file, without comments and those that are blank."""
+    text = re.sub(r"<!--.*?-->|<\?xml.*?\?>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.stem for path in paths]
+
+
+def test_each_example_has_a_scenario() -> None:
+    scenarios = sorted((ROOT / "scenarios" / "examples").glob("*.xml"))
+    assert names(scenarios) == names(EXAMPLES)
+    assert all('memory="empty"' in path.read_text(encoding="utf-8") for path in scenarios)
+
+
+def test_each_example_has_its_name_and_no_fault() -> None:
+    loaded = Loader(ROOT).load()
+    assert loaded.faults == ()
+    found = {recipe.full_name for recipe in loaded.library if recipe.group == "examples"}
+    assert found >= {f"examples.{name}" for name in names(EXAMPLES)}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=names(EXAMPLES))
+def test_the_page_has_the_example_as_it_ships(example: Path) -> None:
+    assert f"\n## {example.stem}\n" in PAGE
+    for file in files_of(example):
+        assert f"```xml\n{file.read_text(encoding='utf-8')}```\n" in PAGE
+    assert f"narval simulate examples/{example.stem}\n" in PAGE
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=names(EXAMPLES))
+def test_the_page_has_the_lines_of_the_example(example: Path) -> None:
+    row = re.search(
+        rf"^\| \[{example.stem}\]\(#{example.stem}\) \|.* \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE
+    )
+    assert row is not None
+    assert int(row[2]) == sum(map(lines, files_of(example)))
+    assert int(row[1]) >= int(row[2])

@@ -1,0 +1,115 @@
+"""Conditions that name what they take, as one uses them: across restarts, explained, drawn, retried (N42)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import narval
+from narval.surfaces.python.agent import Agent
+
+MODULE = """
+from narval import Input, Output, action
+
+@action(runs="inline")
+def nothing():
+    pass
+
+@action(runs="inline", inputs=[Input("alarm", "alarm")], outputs=[Output("told", "told")])
+def tell(alarm):
+    return f"<told host='{alarm.attributes['host']}' text='{alarm.text}'/>"
+"""
+RECIPES = """<cookbook group="w">
+<recipe name="logins" start_step="wait" end_step="tell" restart="yes">
+  <step id="wait" type="action" target="w.nothing"/>
+  <transition id="third"><in idref="wait"/><out idref="tell"/>
+    <condition as="first" use="yes"><match>failed-login</match></condition>
+    <condition as="second" use="yes"><match>failed-login[@host = $first/@host]</match></condition>
+    <condition as="third" use="yes"><match>failed-login[@host = $first/@host]</match></condition>
+  </transition>
+  <step id="tell" type="action" target="w.tell">
+    <arguments>
+      <alarm host="{$first/@host}">{$first/@user}, {$second/@user}, {$third/@user}</alarm>
+    </arguments>
+  </step>
+</recipe>
+</cookbook>"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A home."""
+    for name, text in {"modules/w.py": MODULE, "recipes/w.xml": RECIPES, "etc/narval.toml": ""}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def agent(path: Path) -> Iterator[Agent]:
+    with narval.open(path) as agent:
+        yield agent
+
+
+def fail(agent: Agent, *logins: str) -> None:
+    """Failed logins, of which each is HOST/USER."""
+    for login in logins:
+        host, _, user = login.partition("/")
+        agent.add(f"<failed-login host='{host}' user='{user}'/>")
+        agent.until_idle()
+
+
+def told(agent: Agent) -> list[tuple[str, str]]:
+    return [(each.attributes["host"], each.attributes["text"]) for each in agent.memory("told")]
+
+
+def test_N42_three_failed_logins_of_one_host_make_one_alarm(agent: Agent) -> None:
+    agent.start("w.logins")
+    fail(agent, "web/ann", "db/bob", "web/cid", "db/dan", "mail/eve")
+    assert told(agent) == []
+    fail(agent, "db/fay", "web/gus")
+    assert told(agent) == [("db", "bob, dan, fay"), ("web", "ann, cid, gus")]
+
+
+def test_N42_names_and_what_is_waited_for_hold_across_a_restart(path: Path) -> None:
+    with narval.open(path) as agent:
+        agent.start("w.logins")
+        fail(agent, "web/ann", "web/cid")
+    with narval.open(path) as agent:
+        fail(agent, "web/gus")
+        assert told(agent) == [("web", "ann, cid, gus")]
+
+
+def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent) -> None:
+    run = agent.start("w.logins")
+    fail(agent, "web/ann", "db/bob")
+    for waiting in (agent.why(run)["waiting"], agent.why(run, "third")["waiting"]):
+        (wait,) = waiting
+        assert [condition["pattern"] for condition in wait["conditions"]] == [
+            "failed-login",
+            "failed-login[@host = $first/@host]",
+            "failed-login[@host = $first/@host]",
+        ]
+    fail(agent, "db/cid", "db/dan")
+    reason = agent.why(run, "third")["reason"]
+    names = [found.eid for found in agent.memory("failed-login[@host='db']")]
+    assert reason == (
+        f"transition third is fired: it was taken with elements {names[0]} as first, "
+        f"{names[1]} as second, {names[2]} as third"
+    )
+
+
+def test_N42_a_retry_knows_the_names(agent: Agent) -> None:
+    run = agent.start("w.logins")
+    fail(agent, "db/bob", "db/cid", "db/dan")
+    agent.retry(run, "tell")
+    agent.until_idle()
+    assert told(agent) == [("db", "bob, cid, dan")] * 2
+
+
+def test_N42_the_drawing_has_the_names(agent: Agent) -> None:
+    run = agent.start("w.logins")
+    agent.until_idle()
+    assert "as first" in str(agent.ask("graph", run=run))
