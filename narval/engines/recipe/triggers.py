@@ -72,7 +72,7 @@ def _watch_elements(
     decision: RecipeDecision, transition: Transition, reckoning: Reckoning, date: float, wake: str
 ) -> None:
     """Set a date that was reckoned, and watch the elements from which it was."""
-    decision.add_to_context(reckoning.new)
+    _adopt(decision, reckoning)
     elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
     watch = decision.identifier() if elements else ""
     decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
@@ -92,8 +92,22 @@ def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckon
 def come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
     """The date of a transition is there; what has taken the place of elements is near from then on."""
     if reckoning is not None:
-        decision.add_to_context(reckoning.new)
+        _adopt(decision, reckoning)
     decision.change(DateCome(transition.id))
+
+
+def _adopt(decision: RecipeDecision, reckoning: Reckoning) -> None:
+    """Take what has taken the place of elements: a condition that had used one of these has used it (N18)."""
+    if not reckoning.new:
+        return
+    decision.add_to_context(reckoning.new)
+    recipe = decision.definition
+    for name, eids in reckoning.of:
+        new = tuple([eid for eid in eids if eid in reckoning.new])
+        for identifier, at in recipe.names.get(name, ()) if new else ():
+            used = recipe.transitions[identifier].conditions[at].use
+            if used and decision.state.transition(identifier).taken_by(at):
+                decision.command(commands.MarkUsed((recipe.full_name, identifier, f"#{at + 1}"), new))
 
 
 # --- conditions -----------------------------------------------------------------------------------------

@@ -163,9 +163,11 @@ def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 def _tell_of_outdated(agent: AgentState, eids: tuple[int, ...]) -> None:
     for eid in eids if agent.watches.any_of_outdated else ():
+        for waiting, watch in agent.watches.of_element(eid):
+            agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
         element = agent.memory.element(eid)
         if element is not None:
-            for waiting, watch in agent.watches.of_outdated(eid, agent.memory.tree(element), agent.runs):
+            for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 

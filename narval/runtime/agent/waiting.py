@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from narval.engines.commands import Watch
 from narval.engines.events import Event
@@ -55,9 +55,12 @@ class Watches:
         """True if some watch is told of elements that are replaced."""
         return bool(self._of_outdated or self._of_elements)
 
-    def of_outdated(self, outdated: int, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
-        """The watches that are to be told that an element, which has this tree, was replaced."""
-        yield from self._of_elements.get(outdated, ())
+    def of_element(self, eid: int) -> Iterable[WatchKey]:
+        """The watches that are to be told that this very element was replaced."""
+        return self._of_elements.get(eid, ())
+
+    def of_outdated(self, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
+        """The watches that are to be told that such an element was replaced."""
         for eid, watch in self._of_outdated:
             if any(bound.test(tree) for bound in runs[eid].watches[watch].conditions):
                 yield eid, watch
@@ -70,6 +73,15 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
         super().__init__()
         self.waiters: deque[WatchKey] | None = None
         """The watches that have yet to be told of the offer in front; None before it is their turn."""
+
+    def put_first(self, run: int, event: Event) -> None:
+        """Tell a run an event before what this turn has queued: those who count on an element hear of its
+        successor before others may take that (N43).
+        """
+        place = int(self.waiters is not None)
+        while place < len(self) and self[place][0]:  # what was recorded before stands in front
+            place += 1
+        self.insert(place, (0, run, event))
 
     def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
         """Note which watches have yet to be told of the offer in front."""
