@@ -46,14 +46,14 @@ def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bo
 class Reckoning(NamedTuple):
     """The moments of appointments, `made` at `since` (N41) from the elements `of` variables (N43).
 
-    `new` are those of them that have taken the place of others, `gone` those that count no more. `fault` says
-    what gives no date.
+    `new` has those that are replaced, each with what has taken its place, `gone` those that count no more.
+    `fault` says what gives no date.
     """
 
     since: float = 0.0
     made: tuple[tuple[Appointment, float], ...] = ()
     of: tuple[tuple[str, Eids], ...] = ()
-    new: Eids = ()
+    new: tuple[tuple[int, int], ...] = ()
     gone: Eids = ()
     fault: str = ""
 
@@ -89,7 +89,7 @@ def reckon(
             continue
         moment = appointment.moment(begun, view.zone)
         made += [] if moment is None else [(appointment, moment)]
-    new = tuple([eid for old, eid in now.items() if eid is not None and eid != old])
+    new = tuple([(old, eid) for old, eid in now.items() if eid is not None and eid != old])
     gone = tuple([old for old, eid in now.items() if eid is None])
     return Reckoning(since, tuple(made), tuple(sorted(of.items())), new, gone, fault)
 

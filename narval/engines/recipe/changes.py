@@ -218,6 +218,13 @@ class DateGivenUp(PlanChange, frozen=True):
     gone: tuple[int, ...] = ()
 
 
+class VersionFollowed(PlanChange, frozen=True):
+    """The plan goes on with what took the place of an element: variables stand for that from now on (N43)."""
+
+    old: int
+    new: int
+
+
 class TransitionWaiting(PlanChange, frozen=True):
     """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
 

@@ -28,7 +28,8 @@ SHARED = "#"
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42).
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42);
+    of an element that the plan has followed to another, that one (N43).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -40,9 +41,18 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
             eids = tuple(dict.fromkeys(eid for eids in given for eid in eids))
         else:
             eids = (state.eid,) if name == PLAN else ()
+        if state.instead:
+            eids = tuple([_version(state, eid) for eid in eids])
         found = (element(eid) for eid in eids)
         bound[name] = tuple(present for present in found if present is not None)
     return bound
+
+
+def _version(state: PlanState, eid: int) -> int:
+    """The element that stands for one: itself, or what the plan has followed it to."""
+    while eid in state.instead:
+        eid = state.instead[eid]
+    return eid
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:

@@ -1,5 +1,7 @@
-"""The parts of a plan: the progress of its steps, calls and transitions, and the moves they may make (N21).
+"""The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs (N21).
 
+A plan        ready → running → end → done      running → failed-end → failed
+              any that is not over → cancelled, and failed when narval itself broke down
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
 A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
@@ -17,6 +19,12 @@ from narval.engines.commands import Call
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import ForeachCalls, Satisfied
 
+PLAN_MOVES: dict[str, frozenset[str]] = {
+    "ready": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
+    "end": frozenset({"done", "cancelled", "failed"}),
+    "failed-end": frozenset({"failed", "cancelled"}),
+}
 STEP_MOVES: dict[str, frozenset[str]] = {
     "todo": frozenset({"ready", "impossible"}),
     "ready": frozenset({"running", "failed"}),

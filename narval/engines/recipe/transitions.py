@@ -93,6 +93,9 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
         _choose(decision, transition.rivals)
     else:
         _set_date(decision, transition, reckoning)
+    if reckoning is not None and reckoning.new:
+        for waiting in _waiting_for(decision, *(name for name, _ in reckoning.of)):
+            _wait_anew(decision, waiting)
     if decision.state.transition(identifier).state == "fail":
         spread_impossible(decision, [transition])
     _fail_if_unhandled(decision)

@@ -23,8 +23,15 @@ from narval.engines.assignment import Slot, assign
 from narval.engines.candidates import CandidateSearch
 from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
-from narval.engines.recipe.changes import DateCome, DateSet, DurationEnded, DurationStarted, Satisfied
-from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
+from narval.engines.recipe.changes import (
+    DateCome,
+    DateSet,
+    DurationEnded,
+    DurationStarted,
+    Satisfied,
+    VersionFollowed,
+)
+from narval.engines.recipe.decision import PLAN, SHARED, RecipeDecision, conditions_of
 from narval.memory.elements.changes import MarkScope
 from narval.memory.patterns.pattern import Bound
 
@@ -45,7 +52,6 @@ def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None
     run = decision.state.transition(transition.id)
     names = frozenset[str]().union(*(appointment.variables for appointment in transition.appointments))
     known = {name: tuple([found.eid for found in each]) for name, each in decision.bindings(names).items()}
-    known.update((name, eids) for name, eids in run.of if eids)
     return dates.reckon(transition.appointments, run.since or decision.event.at, known, decision.view)
 
 
@@ -72,7 +78,7 @@ def _watch_elements(
     decision: RecipeDecision, transition: Transition, reckoning: Reckoning, date: float, wake: str
 ) -> None:
     """Set a date that was reckoned, and watch the elements from which it was."""
-    _adopt(decision, reckoning)
+    _follow_versions(decision, reckoning)
     elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
     watch = decision.identifier() if elements else ""
     decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
@@ -92,22 +98,23 @@ def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckon
 def come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
     """The date of a transition is there; what has taken the place of elements is near from then on."""
     if reckoning is not None:
-        _adopt(decision, reckoning)
+        _follow_versions(decision, reckoning)
     decision.change(DateCome(transition.id))
 
 
-def _adopt(decision: RecipeDecision, reckoning: Reckoning) -> None:
-    """Take what has taken the place of elements: a condition that had used one of these has used it (N18)."""
-    if not reckoning.new:
-        return
-    decision.add_to_context(reckoning.new)
-    recipe = decision.definition
-    for name, eids in reckoning.of:
-        new = tuple([eid for eid in eids if eid in reckoning.new])
-        for identifier, at in recipe.names.get(name, ()) if new else ():
-            used = recipe.transitions[identifier].conditions[at].use
-            if used and decision.state.transition(identifier).taken_by(at):
-                decision.command(commands.MarkUsed((recipe.full_name, identifier, f"#{at + 1}"), new))
+def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
+    """Go on with what has taken the place of elements: a condition that had used one of these has used it."""
+    for pair in reckoning.new:
+        decision.change(VersionFollowed(*pair))
+    decision.add_to_context(tuple([eid for _, eid in reckoning.new]))
+    recipe, new = decision.definition, {eid for _, eid in reckoning.new}
+    for name, eids in reckoning.of if new else ():
+        followed = tuple([eid for eid in eids if eid in new])
+        for identifier, at in recipe.names.get(name, ()):
+            giver = recipe.transitions[identifier]
+            if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
+                slot = SHARED if giver.joins else f"#{at + 1}"
+                decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
 
 
 # --- conditions -----------------------------------------------------------------------------------------

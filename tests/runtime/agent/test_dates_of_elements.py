@@ -144,6 +144,26 @@ def test_N43_moved_while_no_daemon_was_there(tmp_path: Path) -> None:
         assert reminded(agent) == ["2026-11-25T12:00"]
 
 
+def test_N43_a_name_stands_for_the_version_that_was_followed(tmp_path: Path) -> None:
+    recipe = RECIPES.replace(
+        'target="w.remind"/>', 'target="w.tell"><arguments><about>{$m/@start}</about></arguments></step>'
+    )
+    at = At(tmp_path, recipe)
+    tell = """
+@action(runs="inline", inputs=[Input("about", "about")], outputs=[Output("said", "reminder")])
+def tell(about):
+    return f"<reminder of='{about.tree().text}'/>"
+"""
+    (at.path / "modules/w.py").write_text(MODULE + tell)
+    with at.open() as agent:
+        agent.start("w.watch")
+        agent.add(MEETING)
+        agent.until_idle()
+        agent.start("w.move")
+        agent.elapse(hours=6)
+        assert reminded(agent) == ["2026-11-25T15:00"]
+
+
 def test_N43_a_zone_that_changes_moves_dates_without_an_offset(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
