@@ -76,7 +76,7 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     With `or_outdated` it also fires when an element that fits is replaced: a step that waits for a reserved
     one to come free must know that it never will (N18). With `standing` it is kept as long as the calls of
     its step are, each of which it may add another to; so exploration, which would never end, passes it over.
-    It also fires when one of `elements` is replaced, or counts no more (N43).
+    It also fires when one of `elements` is replaced, or counts no more (N44).
     """
 
     watch: str

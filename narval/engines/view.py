@@ -61,16 +61,19 @@ class RunView(Protocol):
         """
 
     def current(self, eid: int) -> int | None:
-        """The element that counts in place of another: itself, or what replaced it, or None (N43)."""
+        """The element that counts in place of another: itself, or what replaced it, or None (N44)."""
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
-        """The text that an expression gives of the elements that its variables stand for (N43)."""
+        """The text that an expression gives of the elements that its variables stand for (N44)."""
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""
 
     def caller(self, run: int) -> Caller | None:
         """The run and step that called a run."""
+
+    def name_of(self, run: int) -> str | None:
+        """The full name of the definition that a run follows, or None when it was forgotten."""
 
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""

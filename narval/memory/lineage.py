@@ -34,22 +34,40 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
     return since
 
 
-def current(memory: Memory, eid: int) -> int | None:
-    """The element that counts in place of another: itself, or what has replaced it, one after another (N43).
+def in_force(memory: Memory, eid: int) -> list[int]:
+    """The versions of an element that count now, oldest first: itself, or those of its name that it was
+    replaced by, one after another; none where it was replaced by nothing, or is forgotten.
 
-    An element is replaced by the youngest of its name that was made from it. None where it is outdated and
-    nothing has replaced it.
+    Looks at the elements of its name that are younger.
     """
-    while eid in memory.outdated or eid not in memory:
-        element = memory.element(eid)
-        if element is None:
-            return None
-        younger = takewhile(eid.__lt__, memory.index.newest_named((element.name,)))
-        new = next((new for new in younger if eid in _made_from(memory, new)), None)
+    element = memory.element(eid)
+    if element is None or eid not in memory.outdated:
+        return [] if element is None else [eid]
+    younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
+    versions, found = {eid}, []
+    for other in reversed(younger):
+        if not versions.isdisjoint(_made_from(memory, other)):
+            if other in memory.outdated:
+                versions.add(other)
+            else:
+                found.append(other)
+    return found
+
+
+def current(memory: Memory, eid: int) -> int | None:
+    """The version that counts in place of an element: itself, or the youngest it was replaced by; None for none.
+
+    As a rule it looks at the youngest of the name alone: of what was replaced just now, they are the successors.
+    """
+    there = eid
+    while there in memory.outdated and (element := memory.element(there)) is not None:
+        younger = takewhile(there.__lt__, memory.index.newest_named([element.name]))
+        new = next((new for new in younger if there in _made_from(memory, new)), None)
         if new is None:
-            return None
-        eid = new
-    return eid
+            versions = in_force(memory, eid)
+            return versions[-1] if versions else None
+        there = new
+    return there if there in memory else None
 
 
 def _made_from(memory: Memory, eid: int) -> tuple[int, ...]:

@@ -45,6 +45,8 @@ from narval.simulation.scenario import (
     Expectation,
     Scenario,
     ScheduledElement,
+    ScheduledOutdating,
+    ScheduledSignal,
     ScheduledStart,
     When,
 )
@@ -90,6 +92,7 @@ def read_date(text: str) -> When:
 COUNTS = {"count": Attribute(integer(0)), "least": Attribute(integer(0)), "most": Attribute(integer(0))}
 NAME = Attribute(identifier)
 REQUIRED = Attribute(identifier, required=True)
+MATCH = Attribute(anything, required=True)
 CALL = {"action": REQUIRED, "match": Attribute(anything), "recipe": NAME, "step": NAME}
 PHASES = ("active", "done", "failed", "cancelled")
 
@@ -101,15 +104,25 @@ SCENARIO_WORDS: Words = {
             "until": Attribute(read_when),
             "memory": Attribute(one_of("new", "now", "empty")),
         },
-        ("description", "start", "arrive", "answer", "expect"),
+        ("description", "start", "arrive", "outdate", "signal", "answer", "expect"),
     ),
     "start": Word({"recipe": REQUIRED, "at": Attribute(read_when)}, None),
     "arrive": Word(
-        {"at": Attribute(read_when), "every": Attribute(_seconds), "times": Attribute(integer(1))}, None
+        {
+            "at": Attribute(read_when),
+            "every": Attribute(_seconds),
+            "times": Attribute(integer(1)),
+            "replaces": Attribute(anything),
+        },
+        None,
+    ),
+    "outdate": Word({"match": MATCH, "at": Attribute(read_when), "reason": Attribute(anything)}),
+    "signal": Word(
+        {"name": REQUIRED, "recipe": REQUIRED, "match": Attribute(anything), "at": Attribute(read_when)}, None
     ),
     "answer": Word({**CALL, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None),
     "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call")),
-    "element": Word({"match": Attribute(anything, required=True), **COUNTS}),
+    "element": Word({"match": MATCH, **COUNTS}),
     "run": Word({"recipe": REQUIRED, "phase": Attribute(one_of(*PHASES)), **COUNTS}),
     "call": Word({**CALL, **COUNTS}),
 }
@@ -159,6 +172,8 @@ class _Parser:
                 until=entry.get("until"),
                 starts=tuple(map(self._beginning, entry.of("start"))),
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
+                outdatings=tuple(filter(None, map(self._outdating, entry.of("outdate")))),
+                signals=tuple(map(self._signal, entry.of("signal"))),
                 answers=tuple(map(self._reply, entry.of("answer"))),
                 expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
             )
@@ -179,9 +194,22 @@ class _Parser:
             self._reading.fault(entry, "every: expected more than no time at all", "every")
         if times is not None and "every" not in entry.written:
             self._reading.fault(entry, 'times goes with every; add every="1d", say', "times")
-        return ScheduledElement(
-            elements, entry.get("at", When()), every or None, times, entry.node.line, entry.node.column
-        )
+        replaces = self._condition(entry, "replaces")
+        if replaces is not None and len(elements) != 1:
+            message = f"one element replaces another: expected one within arrive, found {len(elements)}"
+            self._reading.fault(entry, message, "replaces")
+        place = (entry.node.line, entry.node.column)
+        return ScheduledElement(elements, entry.get("at", When()), every or None, times, replaces, *place)
+
+    def _outdating(self, entry: Entry) -> ScheduledOutdating | None:
+        condition, at, reason = self._condition(entry), entry.get("at", When()), entry.get("reason", "")
+        place = entry.place("match")
+        return None if condition is None else ScheduledOutdating(condition, at, reason, *place)
+
+    def _signal(self, entry: Entry) -> ScheduledSignal:
+        name, recipe, at = entry.get("name", ""), entry.get("recipe", ""), entry.get("at", When())
+        elements, place = tuple(self._elements(entry)), entry.place("recipe")
+        return ScheduledSignal(name, recipe, self._condition(entry), at, elements, *place)
 
     def _reply(self, entry: Entry) -> CannedAnswer:
         error, elements = entry.get("error", ""), tuple(self._elements(entry))
@@ -220,9 +248,13 @@ class _Parser:
 
     def _of_calls(self, entry: Entry) -> dict[str, Any]:
         """The calls that are meant: their action, recipe and step, and the condition on their inputs."""
-        pattern = self._patterns.of_attribute(entry, "match")
         names = {name: entry.get(name, "") for name in ("action", "recipe", "step")}
-        return {**names, "condition": Condition((pattern,)) if pattern is not None else None}
+        return {**names, "condition": self._condition(entry)}
+
+    def _condition(self, entry: Entry, name: str = "match") -> Condition | None:
+        """The condition that an attribute holds."""
+        pattern = self._patterns.of_attribute(entry, name)
+        return Condition((pattern,)) if pattern is not None else None
 
     def _bounds(self, entry: Entry) -> tuple[int, int | None]:
         count, least, most = entry.get("count"), entry.get("least"), entry.get("most")
@@ -278,12 +310,17 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
         if name and name not in known:
             fault(f"there is no {what} {name!r}{closest(name, known)}", place)
 
-    comings: list[ScheduledStart | ScheduledElement] = [*scenario.starts, *scenario.arrivals]
+    comings: list[ScheduledStart | ScheduledElement | ScheduledSignal] = [
+        *scenario.starts,
+        *scenario.arrivals,
+        *scenario.signals,
+    ]
     for coming in comings:
         for refusal in filter(None, map(schemas.refusal, coming.elements)):
             fault(f"refused by its schema: {refusal}", coming)
-    for start in scenario.starts:
-        check_name(start.recipe, runs, "definition", start)
+    told: list[ScheduledStart | ScheduledSignal] = [*scenario.starts, *scenario.signals]
+    for named in told:
+        check_name(named.recipe, runs, "definition", named)
     mentions: list[CannedAnswer | Expectation] = [*scenario.answers, *scenario.expectations]
     for mention in mentions:
         check_name(mention.recipe, runs, "definition", mention)

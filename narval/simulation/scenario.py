@@ -41,14 +41,46 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 
 
 class ScheduledElement(msgspec.Struct, frozen=True):
-    """Elements from outside; with `every`, again after so many seconds, `times` in all (None: always)."""
+    """Elements from outside; with `every`, again after so many seconds, `times` in all (None: always).
+
+    With `replaces` the one element takes the place of the newest that fits it.
+    """
 
     elements: tuple[bytes, ...]
     at: When = When()
     every: float | None = None
     times: int | None = None
+    replaces: Condition | None = None
     line: int = 1
     column: int = 1
+
+
+class ScheduledOutdating(msgspec.Struct, frozen=True):
+    """All elements that fit `condition` are said to count no more, for a `reason`."""
+
+    condition: Condition
+    at: When = When()
+    reason: str = ""
+    line: int = 1
+    column: int = 1
+
+
+class ScheduledSignal(msgspec.Struct, frozen=True):
+    """A signal to the runs of `recipe` under way, of those that hold an element that fits `condition` if
+    there is one.
+    """
+
+    name: str
+    recipe: str
+    condition: Condition | None = None
+    at: When = When()
+    elements: tuple[bytes, ...] = ()
+    line: int = 1
+    column: int = 1
+
+
+Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSignal
+"""Something that a scenario does at a moment."""
 
 
 class CannedAnswer(msgspec.Struct, frozen=True):
@@ -102,6 +134,8 @@ class Scenario(msgspec.Struct, frozen=True):
     until: When | None = None
     starts: tuple[ScheduledStart, ...] = ()
     arrivals: tuple[ScheduledElement, ...] = ()
+    outdatings: tuple[ScheduledOutdating, ...] = ()
+    signals: tuple[ScheduledSignal, ...] = ()
     answers: tuple[CannedAnswer, ...] = ()
     expectations: tuple[Expectation, ...] = ()
 

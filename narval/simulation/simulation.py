@@ -20,15 +20,13 @@ import msgspec
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import runnable
-from narval.errors import DefinitionError, RequestError, TokenError
+from narval.errors import DefinitionError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
-from narval.operations.documents import add_all
 from narval.operations.runs import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
-from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
@@ -39,9 +37,10 @@ from narval.runtime.system.clock import SimulatedClock
 from narval.simulation import expectations
 from narval.simulation.agenda import Agenda
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
+from narval.simulation.happenings import happen
 from narval.simulation.memory_copy import Remembered, SimulatedStore, with_declared
 from narval.simulation.report import Judged, SimulationReport
-from narval.simulation.scenario import Expectation, Scenario
+from narval.simulation.scenario import Expectation, Scenario, Scheduled
 from narval.simulation.simulated_home import SimulatedHome
 from narval.simulation.trace import Line, Trace
 
@@ -167,15 +166,21 @@ class _Simulation:
         for start in scenario.starts:
             if runnable(library, start.recipe) is None:
                 raise RequestError(f"there is no definition {start.recipe!r} to start")
-            work = partial(self._ask, partial(_start, start.recipe, start.elements))
-            self._agenda.add(moment(start.at), work)
+            self._schedule(start)
         for arrival in scenario.arrivals:
             times = math.inf if arrival.every is None or arrival.times is None else arrival.times
-            work = partial(self._ask, partial(add_all, elements=arrival.elements))
-            self._agenda.repeat(moment(arrival.at), work, arrival.every, times)
+            self._schedule(arrival, arrival.every, times)
+        for outdating in scenario.outdatings:
+            self._schedule(outdating)
+        for signal in scenario.signals:
+            self._schedule(signal)
         for expectation in scenario.expectations:
             if expectation.at is not None:
                 self._agenda.expect(moment(expectation.at), expectation)
+
+    def _schedule(self, scheduled: Scheduled, every: float | None = None, times: float = 1) -> None:
+        work = partial(self._ask, partial(happen, scheduled))
+        self._agenda.repeat(self._moment(scheduled.at), work, every, times)
 
     def _moment(self, when: Any) -> float:
         return max(self._start, float(when.moment(self._start, self._home.zone)))
@@ -269,10 +274,3 @@ class _Outcome:
         """Raise the first refusal, if there was one."""
         if self._refused:
             raise self._refused[0]
-
-
-def _start(name: str, elements: tuple[bytes, ...], turn: Turn) -> None:
-    definition = runnable(turn.agent.library, name)
-    if definition is not None and (refused := cannot_start(definition)) is not None:
-        raise TokenError(*refused)
-    turn.start(name, tuple(add_all(turn, elements)))

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from narval.errors import DefinitionError
+from narval.memory.patterns.pattern import condition
 from narval.runtime.home.home import Home
 from narval.simulation.parser import is_scenario, name_of, read_scenario
 from narval.simulation.scenario import NEVER, When
@@ -28,6 +29,9 @@ def test_everything_that_may_stand_in_a_scenario(shop: Home) -> None:
           <n:description>All of it.</n:description>
           <n:start recipe="shop.sell" at="+90"><order id="1"/></n:start>
           <n:arrive at="2026-11-21T09:00+01:00" every="1h" times="3"><order id="2"/></n:arrive>
+          <n:arrive at="+1h" replaces="order[@id='2']"><order id="3"/></n:arrive>
+          <n:outdate at="+2h" match="order[@id='3']" reason="sold out"/>
+          <n:signal at="+3h" recipe="shop.sell" name="hurry" match="order"><note/></n:signal>
           <n:answer action="shop.post" recipe="shop.sell" step="post" match="bill" times="2" after="never"/>
           <n:expect at="2h"><n:run recipe="shop.sell" phase="done" least="1" most="2"/></n:expect>
         </n:scenario>""",
@@ -42,6 +46,13 @@ def test_everything_that_may_stand_in_a_scenario(shop: Home) -> None:
     assert (
         found.arrivals[0].at.moment(0.0, None) == datetime.fromisoformat("2026-11-21T08:00+00:00").timestamp()
     )
+    assert found.arrivals[0].replaces is None
+    assert found.arrivals[1].replaces == condition("order[@id='2']")
+    outdating, signal = found.outdatings[0], found.signals[0]
+    assert (outdating.condition, outdating.at) == (condition("order[@id='3']"), When(7200))
+    assert outdating.reason == "sold out"
+    assert (signal.name, signal.recipe, signal.condition) == ("hurry", "shop.sell", condition("order"))
+    assert signal.elements == (b"<note/>",)
     assert (found.answers[0].times, found.answers[0].after) == (2, NEVER)
     assert (found.expectations[0].at, found.expectations[0].least, found.expectations[0].most) == (
         When(7200),
@@ -66,6 +77,9 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
     <call action="shop.post" count="1" least="2"/>
     <order/>
   </expect>
+  <arrive replaces="order"><order/><order/></arrive>
+  <outdate at="1h"/>
+  <signal recipe="shop.sel" name="hurry" match="["/>
 </scenario>""",
     ) == [
         "1:15: at: expected a date, such as 2026-11-21 or 2026-11-21T07:00, found 'tomorrow'",
@@ -85,6 +99,10 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
         "10:36: phase: expected active or done or failed or cancelled, found 'over'",
         "11:37: count says how many; remove least and most",
         "12:5: unexpected element 'order' in expect; there is 'call', 'element', 'run'",
+        "14:21: one element replaces another: expected one within arrive, found 2",
+        "15:3: outdate needs the attribute 'match'; add match=\"…\"",
+        "16:19: there is no definition 'shop.sel'; did you mean 'shop.sell'?",
+        "16:50: match is no XPath that narval can try: unexpected end of source",
     ]
 
 

@@ -165,6 +165,48 @@ def test_N4_a_scenario_begins_as_a_home_on_its_first_day_or_with_nothing(shop: H
     assert play(shop, f'<scenario {AT} memory="empty"/>').lines == []
 
 
+def test_elements_are_replaced_and_outdated_as_people_do_it(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} memory="empty" until="3h">
+          <arrive><order color="red"/><order color="red" number="2"/></arrive>
+          <arrive at="+1h" replaces="order"><order color="blue" number="3"/></arrive>
+          <outdate at="+2h" match="order[@color='red']" reason="sold"/>
+          <expect at="+1h"><element match="order" count="2"/></expect>
+          <expect at="+1h"><element match="order[@number=2]" count="0"/></expect>
+          <expect at="+2h">
+            <element match="order" count="1"/>
+            <element match="outdated[@reason='sold']" count="1"/>
+          </expect>
+        </scenario>""",
+    )
+    assert report.well
+    with pytest.raises(RequestError, match=r"^1:\d+: expected an element that fits order, found none at"):
+        play(shop, f'<scenario {AT}><outdate at="+1h" match="order"/></scenario>')
+
+
+def test_a_signal_reaches_the_runs_under_way_that_hold_what_it_is_about(shop: Home) -> None:
+    (shop.path / "recipes" / "ask.xml").write_text("""\
+<recipe group="shop" name="ask" start_step="ask" end_step="tell">
+  <step id="ask" type="action" target="shop.nothing"/>
+  <step id="tell" type="action" target="shop.tell"/>
+  <transition id="told"><in idref="ask"/><out idref="tell"/>
+    <condition><match>signal[@name='sell'][note]</match></condition></transition>
+</recipe>""")
+    text = f"""<scenario {AT} memory="empty" until="1h">
+          <start recipe="shop.ask"><order id="1"/></start>
+          <start recipe="shop.ask"><order id="2"/></start>
+          <signal at="+1m" recipe="shop.ask" name="sell" match="order[@id=2]"><note/></signal>
+          <expect><run recipe="shop.ask" phase="done" count="1"/></expect>
+          <expect><run recipe="shop.ask" phase="active" count="1"/></expect>
+        </scenario>"""
+    assert play(shop, text).well
+    with pytest.raises(
+        RequestError, match=r"expected a run of shop.ask under way that fits order\[@id=3\], found"
+    ):
+        play(shop, text.replace("@id=2", "@id=3"))
+
+
 def test_without_an_end_time_goes_on_while_something_is_due_and_a_day_at_most(shop: Home) -> None:
     assert play(shop, f"<scenario {AT}/>").end == play(shop, f"<scenario {AT}/>").start
     report = play(shop, f'<scenario {AT} memory="empty"><arrive at="+3h"><order/></arrive></scenario>')

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from narval.definitions.automaton.definition import START, SUCCESS, Automaton, State
+from narval.definitions.automaton.definition import START, SUCCESS, Automaton, State, signal_of
 from narval.definitions.library import Library
 from narval.definitions.reading.walks import cycles, reached
 from narval.errors import Fault
@@ -173,7 +173,9 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
     if not any(state.is_final for state in automaton.states.values()):
         return
     states = automaton.states
-    after = {name: [(successor, None) for successor in _followers(state)] for name, state in states.items()}
+    after = {
+        name: [(successor, None) for successor in _followers(state, False)] for name, state in states.items()
+    }
     for names, _ in cycles(after):
         cycle = [states[name] for name in names]
         if all(state.max_visits is None and not state.after and not state.wait for state in cycle):
@@ -182,9 +184,10 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
             yield cycle[0].line, message
 
 
-def _followers(state: State) -> Iterable[str]:
-    """The names of the states that follow one, each once."""
-    return dict.fromkeys(successor.name for successors in state.follow.values() for successor in successors)
+def _followers(state: State, by_signals: bool = True) -> Iterable[str]:
+    """The names of the states that follow one, each once; those that only a signal leads to, or not."""
+    follow = (ones for label, ones in state.follow.items() if by_signals or not signal_of(label))
+    return dict.fromkeys(successor.name for successors in follow for successor in successors)
 
 
 def _all(names: Iterable[str]) -> str:

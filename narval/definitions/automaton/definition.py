@@ -22,6 +22,18 @@ SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
 """Labels beside numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
 that has no other label."""
 
+_TOLD = "signal "
+
+
+def told(signal: str) -> str:
+    """The label of a transition that somebody's signal takes (A20); no program ends so."""
+    return _TOLD + signal
+
+
+def signal_of(label: str) -> str:
+    """The name of the signal that takes transitions of this label; "" of one for how a program ends."""
+    return label[len(_TOLD) :] if label.startswith(_TOLD) else ""
+
 
 class ProgramInput(msgspec.Struct, frozen=True):
     """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
@@ -46,17 +58,28 @@ class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: int | None = None
 
 
-class State(msgspec.Struct, eq=False):
-    """A state (A2): it runs the first of `commands` that succeeds (A8), or calls `target` (A15).
+class Contender(msgspec.Struct, frozen=True):
+    """A command of a state, as words, never text for a shell; `text` is its standard input.
 
-    A command is words, never text for a shell; `text` is its standard input. `wait` names the signal, and
+    It is tried so many `retries` more before the next contender has its turn (A21).
+    """
+
+    words: tuple[str, ...]
+    text: str = ""
+    retries: int = 0
+    backoff: float | None = None
+
+
+class State(msgspec.Struct, eq=False):
+    """A state (A2): it runs the first of its `contenders` that succeeds (A8), or calls `target` (A15).
+
+    `wait` names the signal, and
     `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
-    `awaits` the states whose 0 it needs before it starts.
+    those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
     """
 
     name: str
-    commands: tuple[tuple[str, ...], ...] = ()
-    texts: tuple[str, ...] = ()
+    contenders: tuple[Contender, ...] = ()
     target: tuple[str, str] | None = None
     timeout: float | None = None
     retries: int = 0
@@ -79,8 +102,13 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """True if its 0 is a good end of the run: nothing follows it; of `end`, nothing by 0."""
-        return not self.follow or (self.name == END and self.label(SUCCESS) is None)
+        """True if its 0 is a good end of the run: nothing follows its end; of `end`, nothing by 0."""
+        return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
+
+    @property
+    def interrupted_by(self) -> Iterator[str]:
+        """The names of the signals that interrupt it (A20)."""
+        return filter(None, map(signal_of, self.follow))
 
     def label(self, *words: str) -> str | None:
         """The first of these labels, most precise first, that leads on; or `*`; None where none does."""

@@ -9,7 +9,16 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.automaton.checks import never_started
-from narval.definitions.automaton.definition import START, Automaton, ProgramInput, ProgramLimits, State, link
+from narval.definitions.automaton.definition import (
+    START,
+    Automaton,
+    Contender,
+    ProgramInput,
+    ProgramLimits,
+    State,
+    link,
+    told,
+)
 from narval.definitions.automaton.vocabulary import WORDS
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed
@@ -76,7 +85,7 @@ class _AutomatonBuilder:
             first, last = (
                 self._reading.lookup(entry, end, states, "the name of a state") for end in ("from", "to")
             )
-            label = entry.get("label")
+            label = self._label(entry, first)
             if first is None or last is None or label is None:
                 continue
             successors = follow[first.name].setdefault(label, [])
@@ -86,6 +95,26 @@ class _AutomatonBuilder:
             else:
                 successors.append(last)
         return follow
+
+    def _label(self, entry: Entry, state: State | None) -> str | None:
+        """The label of a transition from a state: for how its program ends, or for a signal (A20)."""
+        label: str | None = entry.get("label")
+        signal: str | None = entry.get("signal")
+        if signal is None:
+            if "label" not in entry.written and "signal" not in entry.written:
+                message = (
+                    'a transition needs label="…", how the program ends, or signal="…", what interrupts it'
+                )
+                self._reading.fault(entry, message)
+            return label
+        if "label" in entry.written:
+            self._reading.fault(entry, "a transition has a label or a signal, not both; remove one", "signal")
+        elif state is not None and state.wait == signal:
+            message = (
+                f"state {state.name!r} waits for {signal!r} before it runs; another name must interrupt it"
+            )
+            self._reading.fault(entry, message, "signal")
+        return told(signal)
 
 
 class _StateReader:
@@ -98,7 +127,7 @@ class _StateReader:
     def state(self, entry: Entry) -> State:
         """The state, and a reference to its target."""
         root = self._root
-        commands, texts = self._commands(entry)
+        contenders = tuple(self._contenders(entry))
         wait = self._reading.one(entry, "wait")
         inherited = {
             key.replace("-", "_"): entry.get(key, root.get(key))
@@ -107,9 +136,8 @@ class _StateReader:
         }
         return State(
             entry.get("name", ""),
-            commands,
-            texts,
-            target=self._target(entry, commands),
+            contenders,
+            target=self._target(entry, contenders),
             timeout=entry.get("timeout"),
             retries=entry.get("retries", 0),
             backoff=entry.get("backoff"),
@@ -128,7 +156,7 @@ class _StateReader:
             **inherited,
         )
 
-    def _commands(self, entry: Entry) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    def _contenders(self, entry: Entry) -> Iterator[Contender]:
         """The command of the state, or the fallbacks within it (A8), each with its standard input."""
         own = entry.get("command")
         fallbacks = list(entry.of("command"))
@@ -136,22 +164,22 @@ class _StateReader:
             message = "the state has a command already; put each fallback into a COMMAND of its own"
             self._reading.fault(fallbacks[0], message)
         if own is not None:
-            return (own,), (entry.node.text,)
-        readable = [fallback for fallback in fallbacks if fallback.get("command")]
-        return (
-            tuple(fallback.get("command") for fallback in readable),
-            tuple(fallback.node.text for fallback in readable),
-        )
+            yield Contender(own, entry.node.text)
+            return
+        for fallback in fallbacks:
+            if words := fallback.get("command"):
+                retries, backoff = fallback.get("retries", 0), fallback.get("backoff")
+                yield Contender(words, fallback.node.text, retries, backoff)
 
-    def _target(self, entry: Entry, commands: tuple[tuple[str, ...], ...]) -> tuple[str, str] | None:
+    def _target(self, entry: Entry, contenders: tuple[Contender, ...]) -> tuple[str, str] | None:
         """The kind and name of the definition that the state calls in place of a command (A15)."""
         target, kind = entry.get("target"), entry.get("type", _DEFAULT_KIND)
         if target is None:
-            if not commands and "command" not in entry.written and "target" not in entry.written:
+            if not contenders and "command" not in entry.written and "target" not in entry.written:
                 message = 'a state needs command="…", target="group.name" or a COMMAND in it'
                 self._reading.fault(entry, message)
             return None
-        if commands:
+        if contenders:
             self._reading.fault(entry, "a state has a command or a target, not both; remove one", "target")
         if kind not in KINDS or not KINDS[kind].engine:
             message = f"expected a kind that is run, such as recipe, found {kind!r}; call it from a recipe"

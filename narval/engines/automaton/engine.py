@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from narval.definitions.automaton.definition import Automaton
+from narval.definitions.automaton.definition import Automaton, told
 from narval.engines import commands
 from narval.engines.automaton import completion, start
 from narval.engines.automaton.changes import (
@@ -118,31 +118,63 @@ def _give_up(decision: AutomatonDecision) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Hear a signal (A10): the first state that waits for it goes on; else it is kept.
+    """Hear a signal: what it interrupts is left (A20), the first state that waits for it goes on (A10).
 
-    What came with it joins the run's context, where programs are given it (A13).
+    One that a state may yet wait for is kept. What came with it joins the run's context, where programs are
+    given it (A13).
     """
     if decision.state.status not in ("ready", "running"):
         why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
         decision.refuse(event, "not-listening", why)
         return
-    known = sorted({state.wait for state in decision.definition.states.values() if state.wait})
-    if event.name not in known:
-        why = f"no state of {decision.definition.full_name} waits for {event.name}"
-        why += f"; they wait for {', '.join(known)}" if known else ""
-        decision.refuse(event, "not-listening", why)
+    waiting, listening = _listeners(decision, event.name)
+    if not waiting and not listening:
+        decision.refuse(event, "not-listening", _unheard(decision, event.name))
         return
     for raw in event.elements:
         decision.add_told(raw.xml, event)
+    taken = [name for name in listening if _interrupt(decision, name, told(event.name))]
     for name in decision.state.held:
         state = decision.definition.states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:
             decision.change(SignalTaken(name, event.name))
-            decision.answer(event, taken_by=name)
+            taken.append(name)
             start.go_on(decision, state)
-            return
-    decision.change(SignalHeard(event.name))
-    decision.answer(event, taken_by=None)
+            break
+    if not taken:
+        decision.change(SignalHeard(event.name))
+    decision.answer(event, taken_by=", ".join(taken) or None)
+
+
+def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], list[str]]:
+    """The states that ever wait for a signal, and those under way that it interrupts."""
+    states, now = decision.definition.states, decision.state
+    under_way = dict.fromkeys((*now.calls.values(), *now.held))
+    return (
+        [name for name, state in states.items() if state.wait == signal],
+        [name for name in under_way if signal in states[name].interrupted_by],
+    )
+
+
+def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
+    """Interrupt a state; False if it was already, or is under way no more."""
+    now = decision.state.of(name)
+    if now.interrupted or now.state not in ("running", "held"):
+        return False
+    completion.interrupt(decision, decision.definition.states[name], label)
+    return True
+
+
+def _unheard(decision: AutomatonDecision, signal: str) -> str:
+    """The reason why nothing listens to a signal: it is none, or it would interrupt what is not under way."""
+    definition = decision.definition
+    states = definition.states.values()
+    interrupts = [state.name for state in states if signal in state.interrupted_by]
+    if interrupts:
+        return f"{signal} interrupts {', '.join(interrupts)}, and none of these is under way"
+    known = {name for state in states for name in (state.wait, *state.interrupted_by) if name}
+    heard = f"; they listen to {', '.join(sorted(known))}" if known else ""
+    return f"no state of {definition.full_name} listens to {signal}{heard}"
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:

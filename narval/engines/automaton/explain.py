@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.automaton.definition import Automaton, State
+from narval.definitions.automaton.definition import Automaton, State, signal_of
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
@@ -30,9 +30,9 @@ def render(definition: Automaton, state: AutomatonState, context: Iterable[int])
     for part in definition.states.values():
         for label, successors in part.follow.items():
             for successor in successors:
-                etree.SubElement(
-                    root, "transition", {"from": part.name, "label": label, "to": successor.name}
-                )
+                signal = signal_of(label)
+                how = ("signal", signal) if signal else ("label", label)
+                etree.SubElement(root, "transition", dict([("from", part.name), how, ("to", successor.name)]))
     return finished(root, context)
 
 
@@ -50,13 +50,13 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """The things that the run waits for now: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
-        yield Wait(name, "call", _called(definition.states[name], state), calls=(call,))
+        ended = ", to be gone" if state.of(name).interrupted else ""
+        yield Wait(name, "call", _called(definition.states[name], state) + ended, calls=(call,))
     for call, name in state.dying.items():
         yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
     for name in state.held:
-        run, target = state.of(name), definition.states[name]
-        what, text = _HELD[run.hold]
-        yield Wait(name, what, text.format(signal=target.wait, most=definition.max_parallel), until=run.until)
+        what, text = _held(definition, state, definition.states[name])
+        yield Wait(name, what, text, until=state.of(name).until)
     if state.until is not None:
         yield Wait(definition.full_name, "limit", until=state.until)
     for name in definition.states:
@@ -69,16 +69,26 @@ _HELD = {
     "programs": ("call", "what was killed for it, to be gone"),
     "date": ("time", "its date"),
     "signal": ("signal", "{signal}"),
-    "quick": ("try", "it died too quickly, several times in a row"),
-    "back-off": ("try", "all commands of the state have failed"),
+    "quick": ("try", "another start: it died too quickly, several times in a row"),
+    "back-off": ("try", "another try: all its commands have failed"),
     "room": ("call", "room: {most} programs run at once"),
 }
+
+
+def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[str, str]:
+    """The thing that a held state waits for, as a word and for people."""
+    run = state.of(part.name)
+    what, text = _HELD[run.hold]
+    if run.hold == "back-off" and run.tries:
+        text = "another try: {command} has failed {tries} time" + "s" * (run.tries > 1)
+    names = {"signal": part.wait, "most": definition.max_parallel, "tries": run.tries}
+    return what, text.format(command=_called(part, state), **names)
 
 
 def _called(target: State, state: AutomatonState) -> str:
     if target.target is not None:
         return " ".join(target.target)
-    return " ".join(target.commands[state.of(target.name).fallback])
+    return " ".join(target.contenders[state.of(target.name).fallback].words)
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
@@ -120,11 +130,14 @@ def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
 
 def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) -> str:
     run = state.of(part.name)
+    if run.interrupted:
+        ending = "; what runs of it is being ended" if run.state == "running" else ""
+        return f"it was interrupted by {run.interrupted}{ending}"
     if run.state == "running":
         return f"{_called(part, state)} runs, in visit {run.visits}"
     if run.state == "held":
-        what, text = _HELD[run.hold]
-        return f"it waits for {text.format(signal=part.wait, most=definition.max_parallel)} ({what})"
+        what, text = _held(definition, state, part)
+        return f"it waits for {text} ({what})"
     if run.skipped:
         return "it was up to date, so its command was not run"
     if run.label:

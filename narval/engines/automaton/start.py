@@ -44,7 +44,7 @@ def make_ready(
         message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
-    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed)
+    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed or of == by)
     soon = erred and visits > 0 and decision.event.at - now.since < QUICK
     decision.change(StateReady(state.name, by, dying, soon))
     decision.to_run.append(state)
@@ -98,8 +98,8 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
     """The program of a state; whether it must be run is seen when it is started (A9)."""
     return commands.Program(
-        words=state.commands[fallback],
-        text=state.texts[fallback],
+        words=state.contenders[fallback].words,
+        text=state.contenders[fallback].text,
         environment=tuple(state.environment.items()),
         selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
         directory=state.directory,

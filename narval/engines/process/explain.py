@@ -33,7 +33,7 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
     for name, value in state.environment.items():
         etree.SubElement(root, "attribute", name=_clean(name)).text = _clean(value)
     for token in list(islice(reversed(state.nodes.values()), SHOWN))[::-1]:
-        node = etree.SubElement(root, "token", id=str(token.id), node=token.node, state=word_of(token))
+        node = etree.SubElement(root, "token", id=str(token.id), node=token.node, state=word_of(state, token))
         if token.execution_type != "Forward":
             node.set("execution-type", token.execution_type)
         for name, value in token.environment.items():
@@ -51,12 +51,15 @@ def _clean(text: str) -> str:
     return "".join(character for character in text if character >= " " or character in "\t\n\r")
 
 
-def word_of(token: NodeToken) -> str:
-    """The state of a token in a word: active, delayed, held, discarded, skipped, complete, backtracked."""
+def word_of(state: ProcessState, token: NodeToken) -> str:
+    """The state of a token in a word: active, delayed, discarded, skipped, complete, backtracked; held, if
+    its guard gave no answer; failed, if its node did not do its work.
+    """
     if token.backtracked:
         return "backtracked"
     if token.completed is None:
-        return {"DelayUntil": "delayed", "": "held"}.get(token.guard, "active")
+        accepted = "failed" if token.id in state.failed else "active"
+        return {"DelayUntil": "delayed", "": "held"}.get(token.guard, accepted)
     return {"DiscardToken": "discarded", "SkipNode": "skipped"}.get(token.guard, "complete")
 
 
@@ -146,9 +149,9 @@ def state_of(state: ProcessState, node: str) -> str:
     """The state of a node in a word: that of its tokens, active ones first."""
     standing = state.standing.get(node)
     if standing:
-        return word_of(state.nodes[next(iter(standing))])
+        return word_of(state, state.nodes[next(iter(standing))])
     newest = state.newest.get(node)
-    return word_of(state.nodes[newest]) if newest is not None else "todo"
+    return word_of(state, state.nodes[newest]) if newest is not None else "todo"
 
 
 def _calls_of(state: ProcessState, node: str) -> list[str]:
@@ -165,7 +168,7 @@ def node_row(definition: Process, state: ProcessState, token: NodeToken) -> dict
         "node_id": node.id,
         "external": node.external[0] if node.external else None,
         "external_path": list(node.external),
-        "state": word_of(token),
+        "state": word_of(state, token),
         "complete": token.completed is not None,
         "guard_action": token.guard or None,
         "execution_type": token.execution_type,
@@ -215,7 +218,7 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
         return None
     standing = [state.nodes[number] for number in state.standing.get(node.id, ())]
     waiting = [state.arcs[number] for number in state.active_arcs if state.arcs[number].to == node.id]
-    reasons = [_reason_of_token(definition, token) for token in standing]
+    reasons = [_reason_of_token(definition, state, token) for token in standing]
     if waiting:
         came = ", ".join(sorted({state.nodes[token.parent].node for token in waiting}))
         reasons.append(
@@ -223,19 +226,22 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
         )
     if not reasons:
         newest = state.newest.get(node.id)
-        reasons = [_reason_of_token(definition, state.nodes[newest])] if newest is not None else []
+        reasons = [_reason_of_token(definition, state, state.nodes[newest])] if newest is not None else []
     if not reasons:
         led = ", ".join(dict.fromkeys(arc.start.id for arc in node.ins)) or "no arc"
         reasons = [f"no token has come to it yet; {led} lead{'s' * (led.count(',') == 0)} to it"]
     return f"node {node.id} is {state_of(state, node.id)}: {'; '.join(reasons)}"
 
 
-def _reason_of_token(definition: Process, token: NodeToken) -> str:
+def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken) -> str:
     node = definition.nodes[token.node]
     if token.backtracked:
         return f"token {token.id} was gone back from ({token.execution_type})"
     if token.guard == "DelayUntil" and token.completed is None:
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
+    if token.completed is None and token.id in state.failed:
+        told = f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
+        return f"{told}; it is to be run again, or completed"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
         return f"token {token.id} is active: {what}"

@@ -35,7 +35,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
         (f"{'▸ ' * node.is_start}{node.name}", *([", ".join(about)] if about else [])),
         status,
         "waiting" if node.type == "wait" else "tokens",
-        tuple(TokenMark(str(token.id), word_of(token)) for token in shown),
+        tuple(TokenMark(str(token.id), word_of(state, token)) for token in shown),
         len(tokens) - len(shown),
         "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in shown)]),
         ":".join(node.external),
@@ -43,7 +43,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 
 
 def _told(state: ProcessState, token: NodeToken) -> str:
-    words = [f"token {token.id}", word_of(token)]
+    words = [f"token {token.id}", word_of(state, token)]
     words += [] if token.execution_type == "Forward" else [token.execution_type]
     return ", ".join([*words, *sets_of(state, token)])
 

@@ -63,7 +63,8 @@ class StepBlocked(PlanChange, frozen=True):
 
 class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one. `at` is its moment, if the step may be called again (N40).
+    the elements that will have one. `at` is its moment, if the step may be called again (N40). `fed`: it uses
+    up an element that the recipe, which restarts, has not made itself (N28).
     """
 
     step: str
@@ -74,6 +75,7 @@ class StepRunning(PlanChange, frozen=True):
     foreach: ForeachCalls | None = None
     selected: tuple[int, ...] = ()
     at: float = 0.0
+    fed: bool = False
 
 
 class CallMade(PlanChange, frozen=True):
@@ -192,7 +194,7 @@ class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
 
     `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
-    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N43).
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N44).
     """
 
     transition: str
@@ -211,7 +213,7 @@ class DateCome(PlanChange, frozen=True):
 
 class DateGivenUp(PlanChange, frozen=True):
     """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
-    `gone`, from which it was reckoned, count no more (N43), or they hold none.
+    `gone`, from which it was reckoned, count no more (N44), or they hold none.
     """
 
     transition: str
@@ -219,7 +221,7 @@ class DateGivenUp(PlanChange, frozen=True):
 
 
 class VersionFollowed(PlanChange, frozen=True):
-    """The plan goes on with what took the place of an element: variables stand for that from now on (N43)."""
+    """The plan goes on with what took the place of an element: variables stand for that from now on (N44)."""
 
     old: int
     new: int
@@ -261,13 +263,16 @@ class DurationEnded(PlanChange, frozen=True):
 class TransitionFired(PlanChange, frozen=True):
     """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
     `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
-    other transition had led to."""
+    other transition had led to. `fed`: it has waited for an element that the recipe, which restarts, has not
+    made itself, or uses one up (N28).
+    """
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    fed: bool = False
 
 
 class MadeImpossible(PlanChange, frozen=True):

@@ -7,7 +7,8 @@ in-step are *rivals*: one of them fires at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
@@ -48,7 +49,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
-    repeats.bind_anew(decision, step)
+    repeats.bind_anew(decision, step.id)
     _fail_if_unhandled(decision)
 
 
@@ -82,7 +83,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
 def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
     """Try a transition whose date is there, and its rivals; or set its date by how things are now.
 
-    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N43).
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N44).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
     reckoning = triggers.reckon(decision, transition)
@@ -195,6 +196,7 @@ def _choose(
     if names:
         for transition in _waiting_for(decision, *names):
             _wait_anew(decision, transition)
+        repeats.bind_anew(decision, *names)
 
 
 def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
@@ -214,7 +216,7 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
 
 
 def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
-    """True for a transition with an appointment that has gone by before it could be set (N43)."""
+    """True for a transition with an appointment that has gone by before it could be set (N44)."""
     if not transition.appointments or transition.id in decision.state.awaiting_date:
         return False
     reckoning = triggers.reckon(decision, transition)
@@ -227,7 +229,7 @@ def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
 def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
     """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
 
-    An element that holds no date where one was expected fails the plan (N43).
+    An element that holds no date where one was expected fails the plan (N44).
     """
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))
@@ -255,13 +257,26 @@ def _fire(
     took: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> None:
+    fed = False
     if took:
-        decision.use_matches(wanted, took)
+        decision.use_matches(wanted, took, counts)
+        if decision.counts_food:
+            waited = transition.id in decision.state.waiting
+            fed = decision.is_fed(took if waited else _used(wanted, took, counts))
     _stop_waiting(decision, transition)
-    _go(decision, transition, took, counts)
+    _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
+
+
+def _used(wanted: Wanted, took: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[int]:
+    """The elements that conditions take once."""
+    at = 0
+    for (_, scope), count in zip(wanted, counts or repeat(1, len(took)), strict=True):
+        if scope is not None:
+            yield from took[at : at + count]
+        at += count
 
 
 def _go(
@@ -269,6 +284,8 @@ def _go(
     transition: Transition,
     took: tuple[int, ...] = (),
     counts: tuple[int, ...] = (),
+    *,
+    fed: bool = False,
 ) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and not decision.state.has_fired
@@ -277,7 +294,7 @@ def _go(
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
-    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts))
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:
         restarts.begin_next(decision)
     decision.to_run.extend(starts)

@@ -44,7 +44,7 @@ def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
-    """The moments of the appointments of a transition (N41), by the elements there are now (N43); None if it
+    """The moments of the appointments of a transition (N41), by the elements there are now (N44); None if it
     has no appointments.
     """
     if not transition.appointments:

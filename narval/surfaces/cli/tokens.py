@@ -13,11 +13,11 @@ from narval.surfaces.cli.runs import at_option
 from narval.surfaces.cli.session import Session
 
 
-def _nodes(context: click.Context, _: str, state: str) -> completion.Choices:
-    """The nodes of the process named before where a token is in a state, the newest token first."""
+def _nodes(context: click.Context, _: str, states: tuple[str, ...]) -> completion.Choices:
+    """The nodes of the process named before with a token in some state, the newest token first."""
     for token in _newest_tokens(context):
-        if token["state"] == state:
-            yield token["node"], f"token {token['id']}"
+        if token["state"] in states:
+            yield token["node"], f"token {token['id']} {token['state']}"
 
 
 def _tokens_by_id(context: click.Context, _: str) -> completion.Choices:
@@ -32,6 +32,10 @@ def _newest_tokens(context: click.Context) -> list[dict[str, Any]]:
 
 _processes = completion.source(completion.of_runs, kind="process")
 _active_processes = completion.source(completion.of_runs, kind="process", state="active")
+
+_active_nodes = completion.source(_nodes, states=("active", "failed", "held", "delayed"))
+_failed_nodes = completion.source(_nodes, states=("failed", "held"))
+_complete_nodes = completion.source(_nodes, states=("complete", "skipped"))
 
 process_argument = click.argument("run", type=int, shell_complete=_processes)
 active_process_argument = click.argument("run", type=int, shell_complete=_active_processes)
@@ -50,7 +54,7 @@ token_option = click.option(
     alters=True,
 )
 @active_process_argument
-@click.argument("node", required=False, shell_complete=completion.source(_nodes, state="active"))
+@click.argument("node", required=False, shell_complete=_active_nodes)
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
 @token_option
 @click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
@@ -106,7 +110,7 @@ def _completed(answer: dict[str, Any]) -> None:
 
 @command("backtrack", example="narval backtrack 12 bill\nnarval backtrack 12 17", alters=True)
 @active_process_argument
-@click.argument("place", metavar="NODE|TOKEN", shell_complete=completion.source(_nodes, state="complete"))
+@click.argument("place", metavar="NODE|TOKEN", shell_complete=_complete_nodes)
 def backtrack(session: Session, run: int, place: str) -> None:
     """Send a process back to where a token was active.
 
@@ -126,7 +130,7 @@ def backtrack(session: Session, run: int, place: str) -> None:
 
 @command("rerun", example="narval rerun 12 bill\nnarval rerun 12 --token 17", alters=True)
 @active_process_argument
-@click.argument("node", required=False, shell_complete=completion.source(_nodes, state="active"))
+@click.argument("node", required=False, shell_complete=_failed_nodes)
 @token_option
 def rerun(session: Session, run: int, node: str | None, token: int | None) -> None:
     """Run the node of a token again that failed.

@@ -50,6 +50,10 @@ class Programs(Dialogue):
         waits = self.engines[self.run].waiting_for(self.definitions[self.run], self.states[self.run], {})
         return next((wait.until for wait in waits if wait.what == "limit"), None)
 
+    def why(self, state: str) -> str:
+        """Why a state is as it is."""
+        return str(self.engines[self.run].explain(self.definitions[self.run], self.states[self.run], state))
+
     @property
     def told(self) -> str:
         return self.state(self.run)

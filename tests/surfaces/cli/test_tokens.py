@@ -6,13 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.processes import nodes
+from tests.operations.processes import HEAD, nodes
 from tests.surfaces.cli.command_line import data, make_home, narval, well
+
+FAILS = """
+@node_type('fails')
+class Fails:
+    def execute(self, token):
+        raise ValueError('no')
+
+@predicate
+def broken(token):
+    raise ValueError('no')
+"""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with one run, of a process that has split and joined again."""
+    """A home with a run of a process that has split and joined again, before it one where nodes failed."""
     home = make_home(tmp_path_factory.mktemp("tokens") / "home")
     (home / "recipes" / "w.xml").write_text(
         nodes(
@@ -21,6 +32,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "<node name='d' type='wait' joinType='and'/>"
         )
     )
+    (home / "modules" / "w.py").write_text(HEAD + FAILS)
+    (home / "recipes" / "v.xml").write_text(
+        nodes(
+            "<node name='a' type='fails' isStart='true'/><node name='b' type='wait' isStart='true'>"
+            "<guard>IF broken THEN Accept ELSE Skip</guard></node>",
+            "q",
+        )
+    )
+    well(home, "start", "v.q")
     well(home, "start", "w.p")
     assert narval(home, "run", "--until-idle").exit_code == 0
     return home
@@ -44,3 +64,19 @@ def test_section_12_what_goes_with_from_is_refused_without_it(home: Path) -> Non
         result = narval(home, "tokens", run, *more)
         assert (result.exit_code, "go with --from TOKEN" in result.stderr) == (2, True)
     assert "has no token 99" in narval(home, "tokens", run, "--from", "99").stderr
+
+
+def test_section_18_a_token_that_failed_is_told_as_such(home: Path) -> None:
+    run = str(data(home, "runs")[1]["eid"])
+    first, held = (row["error"] for row in data(home, "tokens", run)["tokens"])
+    shown = [line.split() for line in well(home, "tokens", run).splitlines()]
+    assert shown == [
+        ["token", "node", "state", "guard", "execution", "error"],
+        ["1", "a", "failed", "AcceptToken", "Forward", str(first)],
+        ["2", "b", "held", "Forward", str(held)],
+    ]
+    states = {row["id"]: row["state"] for row in data(home, "show", run)["nodes"]}
+    assert states == {"a": "failed", "b": "held"}
+    assert f"token 1 failed: element {first} says why" in well(home, "why", run, "a")
+    assert 'state="failed"' in well(home, "show", run, "--xml")
+    assert well(home, "show", run, "--dot").count('"#f0a860"') >= 2

@@ -49,7 +49,7 @@ _PHASES = {"active": "yellow", "done": "green", "failed": "red", "cancelled": "m
 _STATES = {
     state: colour
     for colour, states in {
-        "yellow": "running ready fireable end active delayed",
+        "yellow": "running ready fireable end active delayed held",
         "green": "done history fired complete",
         "red": "error erred failed fail discarded",
         "blue": "backtracked",
@@ -138,6 +138,7 @@ TOKENS = (
     *_plain_columns(guard="guard_action", execution="execution_type"),
     Column("external", lambda row: ":".join(row["external_path"])),
     Column("sets", lambda row: ", ".join(row["sets"])),
+    Column("error", _of("error"), right=True),
 )
 ARC_TOKENS = (
     Column("arc token", _of("id"), right=True),

@@ -1,0 +1,97 @@
+"""The things that a scenario does, as work of a turn: starts, arrivals, outdatings and signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from narval.engines.events import OutputElement, Signalled
+from narval.engines.registry import runnable
+from narval.errors import RequestError, TokenError
+from narval.memory.elements.element import Origin
+from narval.memory.memory import Memory
+from narval.memory.patterns.pattern import Condition
+from narval.operations.documents import add_all, raise_if_refused
+from narval.operations.signals import say
+from narval.runtime.agent.declared import outdate_elements, replace_element
+from narval.runtime.agent.runs import cannot_start
+from narval.runtime.agent.turn import Turn
+from narval.simulation.scenario import (
+    Scheduled,
+    ScheduledElement,
+    ScheduledOutdating,
+    ScheduledSignal,
+    ScheduledStart,
+)
+
+
+def happen(scheduled: Scheduled, turn: Turn) -> None:
+    """Do what is due. Raises RequestError where nothing is there to do it to, ElementError."""
+    _WAYS[type(scheduled)](scheduled, turn)
+
+
+def _start(start: ScheduledStart, turn: Turn) -> None:
+    definition = runnable(turn.agent.library, start.recipe)
+    if definition is not None and (refused := cannot_start(definition)) is not None:
+        raise TokenError(*refused)
+    turn.start(start.recipe, tuple(add_all(turn, start.elements)))
+
+
+def _arrive(arrival: ScheduledElement, turn: Turn) -> None:
+    if arrival.replaces is None:
+        add_all(turn, arrival.elements)
+        return
+    old = max(_current(turn.agent.memory, arrival.replaces), default=None)
+    if old is None:
+        raise _nothing(arrival, "an element", arrival.replaces)
+    raise_if_refused(turn, arrival.elements)
+    replace_element(turn, old, arrival.elements[0], Origin(inputs=(old,)))
+
+
+def _outdate(outdating: ScheduledOutdating, turn: Turn) -> None:
+    eids = tuple(_current(turn.agent.memory, outdating.condition))
+    if not eids:
+        raise _nothing(outdating, "an element", outdating.condition)
+    outdate_elements(turn, eids, outdating.reason)
+
+
+def _signal(signal: ScheduledSignal, turn: Turn) -> None:
+    told = Signalled(0, 0.0, "", signal.name, tuple(map(OutputElement, signal.elements)))
+    runs = list(_runs(signal, turn))
+    if not runs:
+        raise _nothing(signal, f"a run of {signal.recipe} under way", signal.condition)
+    for run in runs:
+        for answer in say(turn, run, told):
+            if answer.problem is not None:
+                raise RequestError(f"{_place(signal)}: run {run} did not take it: {answer.problem.message}")
+
+
+def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
+    """The runs under way that a signal is for."""
+    memory = turn.agent.memory
+    fits = None if signal.condition is None else set(memory.select(signal.condition.bind()))
+    for eid, run in turn.agent.runs.items():
+        meant = run.active and run.name == signal.recipe
+        if meant and (fits is None or not fits.isdisjoint(memory.contexts.of(eid))):
+            yield eid
+
+
+def _current(memory: Memory, condition: Condition) -> Iterator[int]:
+    """The elements that fit and that nothing has replaced."""
+    return (eid for eid in memory.select(condition.bind()) if eid not in memory.outdated)
+
+
+def _nothing(scheduled: Scheduled, what: str, condition: Condition | None) -> RequestError:
+    wanted = f" that fits {condition.text}" if condition is not None else ""
+    return RequestError(f"{_place(scheduled)}: expected {what}{wanted}, found none at that moment")
+
+
+def _place(scheduled: Scheduled) -> str:
+    return f"{scheduled.line}:{scheduled.column}"
+
+
+_WAYS: dict[type, Callable[..., None]] = {
+    ScheduledStart: _start,
+    ScheduledElement: _arrive,
+    ScheduledOutdating: _outdate,
+    ScheduledSignal: _signal,
+}
