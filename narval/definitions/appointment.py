@@ -1,5 +1,5 @@
 """Appointments: moments that come once, reckoned from when the steps before had ended (N41), or from a date
-that an element holds (N44).
+that an element holds (N45).
 
 A length has days and seconds. Days go by the clock on the wall: three days on it shows the same. Seconds, and
 so minutes and hours, are time that passes. Where only some weekdays count, time on others does not: what
@@ -37,7 +37,7 @@ class Length(msgspec.Struct, frozen=True):
 
 class Appointment(msgspec.Struct, frozen=True):
     """A moment that a transition makes for itself: so long after its in-steps have ended (N41), or after the
-    date that the expression `at` gives, or `before` it (N44).
+    date that the expression `at` gives, or `before` it (N45).
 
     Of `weekdays` only those named count. `text` is how it is written.
     """

@@ -61,10 +61,10 @@ class RunView(Protocol):
         """
 
     def current(self, eid: int) -> int | None:
-        """The element that counts in place of another: itself, or what replaced it, or None (N44)."""
+        """The element that counts in place of another: itself, or what replaced it, or None (N45)."""
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
-        """The text that an expression gives of the elements that its variables stand for (N44)."""
+        """The text that an expression gives of the elements that its variables stand for (N45)."""
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""

@@ -194,7 +194,7 @@ class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
 
     `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
-    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N44).
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N45).
     """
 
     transition: str
@@ -213,7 +213,7 @@ class DateCome(PlanChange, frozen=True):
 
 class DateGivenUp(PlanChange, frozen=True):
     """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
-    `gone`, from which it was reckoned, count no more (N44), or they hold none.
+    `gone`, from which it was reckoned, count no more (N45), or they hold none.
     """
 
     transition: str
@@ -221,7 +221,7 @@ class DateGivenUp(PlanChange, frozen=True):
 
 
 class VersionFollowed(PlanChange, frozen=True):
-    """The plan goes on with what took the place of an element: variables stand for that from now on (N44)."""
+    """The plan goes on with what took the place of an element: variables stand for that from now on (N45)."""
 
     old: int
     new: int

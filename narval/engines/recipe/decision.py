@@ -30,7 +30,7 @@ SHARED = "#"
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
     `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42);
-    of an element that the plan has followed to another, that one (N44).
+    of an element that the plan has followed to another, that one (N45).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:

@@ -102,7 +102,7 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     `took` are the elements of its conditions, of each so many as `counts` says, if not one. `wake` is the
     timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned from `since`
     (N41), and from the elements `of` variables, which `watch` tells of until the date has come; `gone` are
-    those that count no more (N44). In wait-condition `wake` is that of `until`, when the elements of
+    those that count no more (N45). In wait-condition `wake` is that of `until`, when the elements of
     `satisfied` will have fitted long enough (N38); these stay known from then on, for what they replaced may
     be forgotten.
     """

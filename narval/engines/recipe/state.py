@@ -82,7 +82,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     again: dict[str, dict[str, tuple[int, ...]]] = {}
     """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
     instead: dict[int, int] = {}
-    """Elements that others have taken the place of, each with that (N44)."""
+    """Elements that others have taken the place of, each with that (N45)."""
 
     def step(self, step: str) -> StepRun:
         """The progress of a step."""

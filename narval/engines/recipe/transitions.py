@@ -83,7 +83,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
 def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
     """Try a transition whose date is there, and its rivals; or set its date by how things are now.
 
-    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N44).
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
     reckoning = triggers.reckon(decision, transition)
@@ -216,7 +216,7 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
 
 
 def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
-    """True for a transition with an appointment that has gone by before it could be set (N44)."""
+    """True for a transition with an appointment that has gone by before it could be set (N45)."""
     if not transition.appointments or transition.id in decision.state.awaiting_date:
         return False
     reckoning = triggers.reckon(decision, transition)
@@ -229,7 +229,7 @@ def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
 def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
     """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
 
-    An element that holds no date where one was expected fails the plan (N44).
+    An element that holds no date where one was expected fails the plan (N45).
     """
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))

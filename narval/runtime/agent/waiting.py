@@ -76,7 +76,7 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
 
     def put_first(self, run: int, event: Event) -> None:
         """Tell a run an event before what this turn has queued: those who count on an element hear of its
-        successor before others may take that (N44).
+        successor before others may take that (N45).
         """
         place = int(self.waiters is not None)
         while place < len(self) and self[place][0]:  # what was recorded before stands in front

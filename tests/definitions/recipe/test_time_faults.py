@@ -1,4 +1,4 @@
-"""The faults of `time`: fields, steps, appointments, what does not go together (N13, N25, N39, N41, N44)."""
+"""The faults of `time`: fields, steps, appointments, what does not go together (N13, N25, N39, N41, N45)."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_N25_fields_of_time_may_be_lists_and_ranges(time: str) -> None:
     assert faults_in(recipe(AB.replace("</transition>", f"<time {time}/></transition>"))) == []
 
 
-def test_N44_a_date_is_of_no_element_that_its_own_transition_takes() -> None:
+def test_N45_a_date_is_of_no_element_that_its_own_transition_takes() -> None:
     own = '<condition as="m"><match>meeting</match></condition><time at="§$m/@start" before="15m"/>'
     assert (
         "at: $m is given by a condition of this transition, which is judged when the date has come; "

@@ -1,4 +1,4 @@
-"""Transitions that wait for a date that an element holds: moved with it, given up with it (N44)."""
+"""Transitions that wait for a date that an element holds: moved with it, given up with it (N45)."""
 
 from datetime import datetime
 
@@ -60,7 +60,7 @@ def wakes(said: Dialogue) -> list[str]:
 # --- the date ------------------------------------------------------------------------------------------
 
 
-def test_N44_it_comes_so_long_before_the_date_of_an_element() -> None:
+def test_N45_it_comes_so_long_before_the_date_of_an_element() -> None:
     said, run = waiting()
     (meeting,) = said.named("meeting")
     at = moment("2026-11-25T09:45Z")
@@ -73,7 +73,7 @@ def test_N44_it_comes_so_long_before_the_date_of_an_element() -> None:
     assert (said.transitions(run), said.watches) == ({"t": "fired"}, {})
 
 
-def test_N44_after_it_or_at_it_and_by_the_calendar() -> None:
+def test_N45_after_it_or_at_it_and_by_the_calendar() -> None:
     for times, expected in (
         ('<time at="$a/@start" after="1h"/>', "2026-11-25T11:00Z"),
         ('<time at="$a/@start"/>', "2026-11-25T10:00Z"),
@@ -85,7 +85,7 @@ def test_N44_after_it_or_at_it_and_by_the_calendar() -> None:
     assert [timer.at for _, timer in said.wakes.values()] == [moment("2026-11-27T10:00Z")]
 
 
-def test_N44_dates_are_local_have_an_offset_or_are_midnight() -> None:
+def test_N45_dates_are_local_have_an_offset_or_are_midnight() -> None:
     for start, expected in (
         ("2026-11-25T12:00", "2026-11-25T11:00Z"),
         ("2026-11-25T12:00-05:00", "2026-11-25T17:00Z"),
@@ -98,7 +98,7 @@ def test_N44_dates_are_local_have_an_offset_or_are_midnight() -> None:
         assert [timer.at for _, timer in said.wakes.values()] == [moment(expected)], start
 
 
-def test_N44_a_moment_gone_by_when_it_is_set_comes_at_once_or_is_dropped() -> None:
+def test_N45_a_moment_gone_by_when_it_is_set_comes_at_once_or_is_dropped() -> None:
     said, run = waiting(start="2026-11-25T09:10Z")
     assert (said.transitions(run), said.wakes, DateCome("t") in said.decided) == ({"t": "fired"}, {}, True)
     said, run = waiting('<time at="$a/@start" before="15m" missed="skip"/>', start="2026-11-25T09:10Z")
@@ -106,7 +106,7 @@ def test_N44_a_moment_gone_by_when_it_is_set_comes_at_once_or_is_dropped() -> No
     assert DateGivenUp("t") in said.decided
 
 
-def test_N44_one_that_comes_at_once_goes_before_a_rival_of_less_priority() -> None:
+def test_N45_one_that_comes_at_once_goes_before_a_rival_of_less_priority() -> None:
     said, run = plan(
         transition("mail", "a", "b", "mail"), transition("t", "a", "z", inside=BEFORE, priority=1)
     )
@@ -115,7 +115,7 @@ def test_N44_one_that_comes_at_once_goes_before_a_rival_of_less_priority() -> No
     assert said.transitions(run) == {"mail": "impossible", "t": "fired"}
 
 
-def test_N44_gone_by_it_waits_for_its_conditions_alone() -> None:
+def test_N45_gone_by_it_waits_for_its_conditions_alone() -> None:
     said, run = waiting(BEFORE, "mail", start="2026-11-25T09:10Z")
     assert said.transitions(run) == {"t": "wait-condition"}
     replace(said, "<meeting start='2026-11-25T18:00Z'/>")
@@ -126,7 +126,7 @@ def test_N44_gone_by_it_waits_for_its_conditions_alone() -> None:
 # --- an element that is replaced --------------------------------------------------------------------------
 
 
-def test_N44_it_is_set_anew_when_the_element_is_replaced() -> None:
+def test_N45_it_is_set_anew_when_the_element_is_replaced() -> None:
     said, run = waiting()
     replace(said, "<note/>", "<meeting start='2026-11-25T15:00Z'/>")
     _, new = said.named("meeting")
@@ -147,13 +147,13 @@ def test_N44_it_is_set_anew_when_the_element_is_replaced() -> None:
     assert said.transitions(run) == {"t": "fired"}
 
 
-def test_N44_moved_to_the_past_it_comes_at_once() -> None:
+def test_N45_moved_to_the_past_it_comes_at_once() -> None:
     said, run = waiting()
     replace(said, "<meeting start='2026-11-25T09:10Z'/>")
     assert (said.transitions(run), said.wakes, said.watches) == ({"t": "fired"}, {}, {})
 
 
-def test_N44_an_element_that_was_replaced_before_stands_for_its_successor() -> None:
+def test_N45_an_element_that_was_replaced_before_stands_for_its_successor() -> None:
     said, run = plan(transition("s", "a", "b"), transition("t", "b", "z", inside=BEFORE))
     said.returned("a", "<meeting start='2026-11-25T10:00Z'/>")
     replace(said, "<meeting start='2026-11-25T15:00Z'/>")
@@ -162,7 +162,7 @@ def test_N44_an_element_that_was_replaced_before_stands_for_its_successor() -> N
     assert wakes(said) == ["15:45"]
 
 
-def test_N44_of_an_element_and_a_date_the_earlier_counts() -> None:
+def test_N45_of_an_element_and_a_date_the_earlier_counts() -> None:
     said, _ = waiting(BEFORE + '<time hours="12" minutes="0" seconds="0"/>')
     assert wakes(said) == ["09:45"]
     replace(said, "<meeting start='2026-11-25T15:00Z'/>")
@@ -172,7 +172,7 @@ def test_N44_of_an_element_and_a_date_the_earlier_counts() -> None:
 # --- an element that counts no more -----------------------------------------------------------------------
 
 
-def test_N44_it_is_given_up_with_its_element_and_the_plan_is_done() -> None:
+def test_N45_it_is_given_up_with_its_element_and_the_plan_is_done() -> None:
     said, run = waiting()
     (meeting,) = said.named("meeting")
     said.outdated(meeting.eid)
@@ -185,13 +185,13 @@ def test_N44_it_is_given_up_with_its_element_and_the_plan_is_done() -> None:
     assert (said.errors(), said.wakes, said.watches) == ([], {}, {})
 
 
-def test_N44_replaced_by_an_element_of_another_name_it_is_given_up() -> None:
+def test_N45_replaced_by_an_element_of_another_name_it_is_given_up() -> None:
     said, run = waiting()
     replace(said, "<note/>")
     assert said.state(run) == "done"
 
 
-def test_N44_given_up_before_it_was_set() -> None:
+def test_N45_given_up_before_it_was_set() -> None:
     said, run = plan(transition("s", "a", "b"), transition("t", "b", "z", inside=BEFORE))
     said.returned("a", "<meeting start='2026-11-25T10:00Z'/>")
     (meeting,) = said.named("meeting")
@@ -200,7 +200,7 @@ def test_N44_given_up_before_it_was_set() -> None:
     assert (said.transitions(run)["t"], said.state(run)) == ("impossible", "done")
 
 
-def test_N44_another_date_of_the_transition_remains() -> None:
+def test_N45_another_date_of_the_transition_remains() -> None:
     said, run = waiting(BEFORE + '<time after="3d"/>')
     (meeting,) = said.named("meeting")
     said.outdated(meeting.eid)
@@ -209,7 +209,7 @@ def test_N44_another_date_of_the_transition_remains() -> None:
     assert said.transitions(run) == {"t": "fired"}
 
 
-def test_N44_its_rivals_and_other_branches_go_on() -> None:
+def test_N45_its_rivals_and_other_branches_go_on() -> None:
     said, run = plan(
         transition("mail", "a", "b", "mail"),
         transition("t", "a", "c", inside=BEFORE),
@@ -225,7 +225,7 @@ def test_N44_its_rivals_and_other_branches_go_on() -> None:
     assert said.state(run) == "done"
 
 
-def test_N44_of_several_elements_those_that_are_left_count() -> None:
+def test_N45_of_several_elements_those_that_are_left_count() -> None:
     said, run = plan(transition("t", "a", "z", inside=BEFORE))
     said.returned("a", "<meeting start='2026-11-25T10:00Z'/>", "<meeting start='2026-11-25T12:00Z'/>")
     first, _ = said.named("meeting")
@@ -236,7 +236,7 @@ def test_N44_of_several_elements_those_that_are_left_count() -> None:
 # --- what is no date --------------------------------------------------------------------------------------
 
 
-def test_N44_a_text_that_is_no_date_fails_the_plan_and_is_named() -> None:
+def test_N45_a_text_that_is_no_date_fails_the_plan_and_is_named() -> None:
     said, run = waiting(start="soon")
     (meeting,) = said.named("meeting")
     error = said.error()
@@ -248,20 +248,20 @@ def test_N44_a_text_that_is_no_date_fails_the_plan_and_is_named() -> None:
     )
 
 
-def test_N44_without_an_element_there_is_no_date() -> None:
+def test_N45_without_an_element_there_is_no_date() -> None:
     said, run = plan(transition("t", "a", "z", inside=BEFORE))
     said.returned("a")
     assert said.error()["message"].endswith("got ''; $a is no element")
     assert said.state(run) == "failed"
 
 
-def test_N44_a_new_version_without_a_date_fails_the_plan() -> None:
+def test_N45_a_new_version_without_a_date_fails_the_plan() -> None:
     said, run = waiting()
     replace(said, "<meeting/>")
     assert (said.state(run), said.error()["type"], said.wakes, said.watches) == ("failed", "no-date", {}, {})
 
 
-def test_N44_an_answer_withdraws_the_wait_and_the_watch() -> None:
+def test_N45_an_answer_withdraws_the_wait_and_the_watch() -> None:
     said, run = plan(transition("mail", "a", "b", "mail"), transition("t", "a", "z", inside=BEFORE))
     said.returned("a", "<meeting start='2026-11-25T10:00Z'/>")
     said.arrives("<mail/>")

@@ -1,4 +1,4 @@
-"""Dates that elements hold, end to end: moved, called off, missed, killed, told of, by name (N44)."""
+"""Dates that elements hold, end to end: moved, called off, missed, killed, told of, by name (N45)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def until(agent: Agent, run: int) -> str:
     return str(waiting["until"])[11:16]
 
 
-def test_N44_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
+def test_N45_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -90,7 +90,7 @@ def test_N44_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
         assert reminded(agent) == ["2026-11-25T10:00"]
 
 
-def test_N44_a_meeting_that_is_moved_moves_the_date_and_is_what_follows_is_given(tmp_path: Path) -> None:
+def test_N45_a_meeting_that_is_moved_moves_the_date_and_is_what_follows_is_given(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -108,7 +108,7 @@ def test_N44_a_meeting_that_is_moved_moves_the_date_and_is_what_follows_is_given
         assert reminded(agent) == ["2026-11-25T15:00"], "of the two there are, the one that the date is of"
 
 
-def test_N44_a_meeting_that_is_called_off_gives_the_date_up_and_alarms_nobody(tmp_path: Path) -> None:
+def test_N45_a_meeting_that_is_called_off_gives_the_date_up_and_alarms_nobody(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -126,7 +126,7 @@ def test_N44_a_meeting_that_is_called_off_gives_the_date_up_and_alarms_nobody(tm
         assert agent.memory("error") == []
 
 
-def test_N44_moved_while_no_daemon_was_there(tmp_path: Path) -> None:
+def test_N45_moved_while_no_daemon_was_there(tmp_path: Path) -> None:
     at = At(tmp_path)
     (at.path / "data").mkdir()
     memory = at.path / "data/memory.xml"
@@ -144,7 +144,7 @@ def test_N44_moved_while_no_daemon_was_there(tmp_path: Path) -> None:
         assert reminded(agent) == ["2026-11-25T12:00"]
 
 
-def test_N44_a_name_stands_for_the_version_that_was_followed(tmp_path: Path) -> None:
+def test_N45_a_name_stands_for_the_version_that_was_followed(tmp_path: Path) -> None:
     recipe = RECIPES.replace(
         'target="w.remind"/>', 'target="w.tell"><arguments><about>{$m/@start}</about></arguments></step>'
     )
@@ -164,7 +164,7 @@ def tell(about):
         assert reminded(agent) == ["2026-11-25T15:00"]
 
 
-def test_N44_a_zone_that_changes_moves_dates_without_an_offset(tmp_path: Path) -> None:
+def test_N45_a_zone_that_changes_moves_dates_without_an_offset(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -176,7 +176,7 @@ def test_N44_a_zone_that_changes_moves_dates_without_an_offset(tmp_path: Path) -
         assert agent.run(run)["transitions"][1]["state"] == "fired", "9:00 in Paris is 10:00 there"
 
 
-def test_N44_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
+def test_N45_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -190,7 +190,7 @@ def test_N44_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
         assert error["message"].endswith(f"got 'next week'; $m is element {meeting}")
 
 
-def test_N44_history_and_retry_know_dates_of_elements(tmp_path: Path) -> None:
+def test_N45_history_and_retry_know_dates_of_elements(tmp_path: Path) -> None:
     at = At(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
@@ -211,7 +211,7 @@ def test_N44_history_and_retry_know_dates_of_elements(tmp_path: Path) -> None:
         assert [each["state"] for each in shown["transitions"]] == ["fired", "wait-time"]
 
 
-def test_N44_a_simulation_moves_the_date_too(tmp_path: Path) -> None:
+def test_N45_a_simulation_moves_the_date_too(tmp_path: Path) -> None:
     scenario = """<scenario at="2026-11-25T09:00" until="12h"><start recipe="w.watch"/>
       <arrive at="+1m"><meeting id="1" start="2026-11-25T10:00"/></arrive>
       <answer action="w.nothing"/><answer action="w.remind"><reminder/></answer>
