@@ -68,7 +68,7 @@ def text_of(expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> s
     large for it, or it cannot be evaluated.
     """
     trees = {name: [Tree(element) for element in elements.get(name, ())] for name in expression.variables}
-    if any(expression.outgrown_by(tree) for named in trees.values() for tree in named):
+    if any(expression.outgrown_by(tree, None) for named in trees.values() for tree in named):
         return ""
     nodes = {name: [tree.root for tree in named] for name, named in trees.items()}
     try:

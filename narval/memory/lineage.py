@@ -55,8 +55,9 @@ def in_force(memory: Memory, eid: int) -> list[int]:
 
 
 def current(memory: Memory, eid: int) -> int | None:
-    """The version that counts in place of an element: itself, or the youngest that it was replaced by, or None
-    (N45). Of what was replaced just now that is the youngest of the name, so few are looked at.
+    """The version that counts in place of an element: itself, or the youngest it was replaced by, or None (N45).
+
+    Of what was replaced just now that is the youngest of the name, so few are looked at.
     """
     there = eid
     while there in memory.outdated and (element := memory.element(there)) is not None:

@@ -19,6 +19,11 @@ _WORDS = ("after", "before", "at")
 _ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
 
 
+def interval(text: str) -> Appointment:
+    """The time from one moment to the next (N40), a length by the calendar."""
+    return Appointment(text, length(text))
+
+
 def is_appointment(entry: Entry) -> bool:
     """True if a `time` comes once."""
     return any(word in entry.written for word in _WORDS)

@@ -111,9 +111,6 @@ _TODO = StepRun()
 _WAITING = TransitionRun()
 
 
-# --- apply ----------------------------------------------------------------------------------------------
-
-
 def _move_step(state: PlanState, step: str, to: str) -> StepRun:
     run = state.steps.get(step)
     if run is None:
