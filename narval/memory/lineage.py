@@ -55,7 +55,7 @@ def in_force(memory: Memory, eid: int) -> list[int]:
 
 
 def current(memory: Memory, eid: int) -> int | None:
-    """The version that counts in place of an element: itself, or the youngest it was replaced by, or None (N45).
+    """The version that counts for an element: itself, or the youngest it was replaced by, or None (N45).
 
     Of what was replaced just now that is the youngest of the name, so few are looked at.
     """
