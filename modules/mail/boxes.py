@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -28,6 +29,8 @@ MAX_MAIL = 64 * 1024 * 1024
 """A mail of more bytes stays where it is and is told by an error."""
 BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
 """The most that one `yield` carries, so that a thousand mails are not a thousand commits."""
+MOST_TOLD = 1_000
+"""So many paths of changes are kept; were there more, each file is looked at."""
 QUIET_SECONDS = 0.05
 """A mailbox is read once it has been left alone for this long: not everyone delivers in one stroke."""
 IDLE_SECONDS = 5 * 60
@@ -75,17 +78,23 @@ class UnreachableError(ActionError):
 
 
 class Signal:
-    """The signal to the thread that follows a mailbox: something has changed, or the call is over."""
+    """The signal to the thread that follows a mailbox: something has changed, or the call is over.
+
+    `told` are the paths that changed, as notices of the system name them; where very many did, some may be
+    missing.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Event()
         self.stopped = False
         self.only: Path | None = None
+        self.told: deque[str] = deque(maxlen=MOST_TOLD)
         self.interrupt: Callable[[], None] = lambda: None
 
     def dispatch(self, event: Any) -> None:
         """Pass on a change; called by watchdog, in a thread of its own."""
         if self.only is None or os.fspath(self.only) in (event.src_path, event.dest_path):
+            self.told += (event.src_path, event.dest_path)
             self._changed.set()
 
     def stop(self) -> None:
@@ -185,30 +194,49 @@ def _maildir(box: Account, signal: Signal) -> Iterator[Session]:
     if not folders:
         raise box.fault(f"expected a Maildir, with new/ or cur/ in it, at {box.path}")
     with _watched(folders, signal):
-        yield Session(partial(_maildir_letters, folders), signal.wait)
+        yield Session(partial(_maildir_letters, folders, signal, set()), signal.wait)
 
 
-def _maildir_letters(folders: Iterable[Path], known: set[str]) -> Iterator[Letter]:
+def _maildir_letters(
+    folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
+) -> Iterator[Letter]:
     """The letters of a Maildir, oldest first. No flag or move makes a letter new; growing does, as not every
     program delivers in one stroke, and so does being made readable.
+
+    Files whose names were `seen` are looked at again where they are told to have changed: of ten thousand
+    that lie there the names are read, and no more.
     """
     found: list[tuple[str, str, Path, int]] = []
+    if len(signal.told) == MOST_TOLD:
+        seen.clear()
+    while signal.told:
+        seen.discard(_base_name(os.path.basename(signal.told.popleft())))
     for folder in folders:
-        for path in folder.iterdir():
+        for name in os.listdir(folder):
+            base = _base_name(name)
+            if base in seen:
+                continue
+            path = folder / name
             with suppress(FileNotFoundError):  # moved or deleted just now
-                name, state = path.name.partition(":")[0], path.stat()
+                state = path.stat()
                 if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
-                    ident = f"{fit(name)}/{state.st_size}/{state.st_mode:o}"
-                    found.append((name, ident, path, state.st_size))
-    for _, ident, path, size in sorted(found):
+                    ident = f"{fit(base)}/{state.st_size}/{state.st_mode:o}"
+                    found.append((base, ident, path, state.st_size))
+    for base, ident, path, size in sorted(found):
+        seen.add(base)
         if ident in known:
             continue
         try:
             yield Letter.bounded(ident, str(path), path.read_bytes() if size <= MAX_MAIL else None)
         except FileNotFoundError:  # if it was moved, the next listing has it
-            continue
+            seen.discard(base)
         except OSError as error:
             yield Letter(ident, str(path), fault=f"cannot be read: {error.strerror}")
+
+
+def _base_name(name: str) -> str:
+    """The name of a file in a Maildir without its flags."""
+    return name.partition(":")[0]
 
 
 @contextmanager

@@ -21,10 +21,11 @@ class TransitionCondition(msgspec.Struct, frozen=True):
     """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once.
 
     `lasting`: it must have fitted, itself or the elements it replaced, for so many seconds (N38). `name` is
-    the variable that stands for it from then on (N42).
+    the variable that stands for it from then on (N42). `listed`: it takes all that fit, one at least (N43).
     """
 
     condition: Condition
     use: bool = False
     lasting: float | None = None
     name: str = ""
+    listed: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import ClassVar, Generic, TypeVar
 
 from narval.definitions.library import RunDefinition
@@ -139,11 +140,16 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
-    def use_matches(self, wanted: Wanted, eids: tuple[int, ...]) -> None:
-        """Add what conditions were given to the context, and mark what they use (N3, N18)."""
-        for (_, scope), eid in zip(wanted, eids, strict=True):
-            if scope is not None:
-                self.command(commands.MarkUsed(scope, (eid,)))
+    def use_matches(self, wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
+        """Add what conditions were given to the context, and mark what they use (N3, N18).
+
+        `counts` says how many of the elements each was given, if not one.
+        """
+        at = 0
+        for (_, scope), count in zip(wanted, counts or repeat(1, len(eids)), strict=True):
+            if scope is not None and count:
+                self.command(commands.MarkUsed(scope, eids[at : at + count]))
+            at += count
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
     def watch(self, watch: str, wanted: Wanted, *, or_outdated: bool = False) -> None:

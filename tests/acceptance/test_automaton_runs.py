@@ -1,4 +1,4 @@
-"""Runs of automata as a whole, at a real daemon with real programs (A17-A20)."""
+"""Runs of automata as a whole, at a real daemon with real programs (A17-A21)."""
 
 from __future__ import annotations
 
@@ -148,3 +148,21 @@ def test_A20_the_interruption_counts_though_the_daemon_is_killed_before_its_prog
     with narval.running():
         assert over(narval, run)["phase"] == "done"
     assert (home / "begun").read_text() == "x\ntidy\n", "what was interrupted is not begun again"
+
+
+def test_A21_the_tries_of_a_command_are_counted_on_after_the_daemon_was_killed(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    state = """<state name="start">
+      <command command="sh" retries="2" backoff="1">echo first >>begun; exit 1</command>
+      <command command="sh">echo second >>begun</command>
+    </state>"""
+    narval.write("recipes/a.xml", automaton(state))
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        until(
+            lambda: "sh has failed 1 time" in narval("why", str(run)).stdout.decode(), "the first has failed"
+        )
+        killed(daemon)
+    with narval.running():
+        assert over(narval, run)["phase"] == "done"
+    assert (home / "begun").read_text() == "first\n" * 3 + "second\n"

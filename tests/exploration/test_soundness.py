@@ -73,7 +73,7 @@ class Watched(Dialogue):
 @st.composite
 def timed_plans(draw: st.DrawFn) -> str:
     """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates, and
-    for elements to last, or for one that goes with another.
+    for elements to last, or for one that goes with another, or take all that fit.
     """
     text = draw(plans())
 
@@ -96,7 +96,7 @@ def timed_plans(draw: st.DrawFn) -> str:
             return text.replace("<condition", '<condition as="it"', 1)
         if "on-error" in text:
             return text
-        duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"']))
+        duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"', ' list="yes"']))
         return text.replace("<condition", f"<condition{duration}")
 
     text = re.sub("<transition .*?</transition>", lasting, re.sub("<step (.)", timed, text))

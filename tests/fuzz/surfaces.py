@@ -27,8 +27,8 @@ from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.budget.work import WorkError
 from narval.memory.patterns.pattern import condition
-from narval.memory.patterns.work import WorkError
 from narval.operations.asker import Asker
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target

@@ -103,6 +103,29 @@ def test_N36_an_empty_maildir_is_caught_up_at_once(tmp_path: Path) -> None:
     assert watched(tmp_path, BOX, Watcher.catch_up) == []
 
 
+def test_a_mail_that_comes_is_found_without_a_look_at_all_that_lie_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = maildir(tmp_path / "Maildir", 60)
+    looked: list[str] = []
+    stat = Path.stat
+
+    def noted_stat(path: Path, **options: bool) -> os.stat_result:
+        looked.append(path.name)
+        return stat(path, **options)
+
+    async def scenario(watcher: Watcher) -> None:
+        await watcher.take(60)
+        monkeypatch.setattr(Path, "stat", noted_stat)
+        (folder / "new" / "1793600100.7.host").write_bytes(letter(7))
+        (folder / "new" / "1793600059.59.host").rename(folder / "cur" / "1793600059.59.host:2,S")
+        (folder / "new" / "1793600058.58.host").write_bytes(letter(8, "grown"))
+        await watcher.take(2)
+
+    assert {"mail 7", "mail 8"} <= set(subjects(watched(tmp_path, BOX, scenario)))
+    assert len([name for name in looked if name.endswith(".host") or ":" in name]) < 20
+
+
 def test_a_thousand_mails_come_in_few_batches(tmp_path: Path) -> None:
     maildir(tmp_path / "Maildir", 1_000)
     yields = 0

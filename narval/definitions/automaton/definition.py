@@ -58,17 +58,28 @@ class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: int | None = None
 
 
-class State(msgspec.Struct, eq=False):
-    """A state (A2): it runs the first of `commands` that succeeds (A8), or calls `target` (A15).
+class Contender(msgspec.Struct, frozen=True):
+    """A command of a state, as words, never text for a shell; `text` is its standard input.
 
-    A command is words, never text for a shell; `text` is its standard input. `wait` names the signal, and
+    It is tried so many `retries` more before the next contender has its turn (A21).
+    """
+
+    words: tuple[str, ...]
+    text: str = ""
+    retries: int = 0
+    backoff: float | None = None
+
+
+class State(msgspec.Struct, eq=False):
+    """A state (A2): it runs the first of its `contenders` that succeeds (A8), or calls `target` (A15).
+
+    `wait` names the signal, and
     `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
     those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
     """
 
     name: str
-    commands: tuple[tuple[str, ...], ...] = ()
-    texts: tuple[str, ...] = ()
+    contenders: tuple[Contender, ...] = ()
     target: tuple[str, str] | None = None
     timeout: float | None = None
     retries: int = 0

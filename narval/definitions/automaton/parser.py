@@ -12,6 +12,7 @@ from narval.definitions.automaton.checks import never_started
 from narval.definitions.automaton.definition import (
     START,
     Automaton,
+    Contender,
     ProgramInput,
     ProgramLimits,
     State,
@@ -126,7 +127,7 @@ class _StateReader:
     def state(self, entry: Entry) -> State:
         """The state, and a reference to its target."""
         root = self._root
-        commands, texts = self._commands(entry)
+        contenders = tuple(self._contenders(entry))
         wait = self._reading.one(entry, "wait")
         inherited = {
             key.replace("-", "_"): entry.get(key, root.get(key))
@@ -135,9 +136,8 @@ class _StateReader:
         }
         return State(
             entry.get("name", ""),
-            commands,
-            texts,
-            target=self._target(entry, commands),
+            contenders,
+            target=self._target(entry, contenders),
             timeout=entry.get("timeout"),
             retries=entry.get("retries", 0),
             backoff=entry.get("backoff"),
@@ -156,7 +156,7 @@ class _StateReader:
             **inherited,
         )
 
-    def _commands(self, entry: Entry) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    def _contenders(self, entry: Entry) -> Iterator[Contender]:
         """The command of the state, or the fallbacks within it (A8), each with its standard input."""
         own = entry.get("command")
         fallbacks = list(entry.of("command"))
@@ -164,22 +164,22 @@ class _StateReader:
             message = "the state has a command already; put each fallback into a COMMAND of its own"
             self._reading.fault(fallbacks[0], message)
         if own is not None:
-            return (own,), (entry.node.text,)
-        readable = [fallback for fallback in fallbacks if fallback.get("command")]
-        return (
-            tuple(fallback.get("command") for fallback in readable),
-            tuple(fallback.node.text for fallback in readable),
-        )
+            yield Contender(own, entry.node.text)
+            return
+        for fallback in fallbacks:
+            if words := fallback.get("command"):
+                retries, backoff = fallback.get("retries", 0), fallback.get("backoff")
+                yield Contender(words, fallback.node.text, retries, backoff)
 
-    def _target(self, entry: Entry, commands: tuple[tuple[str, ...], ...]) -> tuple[str, str] | None:
+    def _target(self, entry: Entry, contenders: tuple[Contender, ...]) -> tuple[str, str] | None:
         """The kind and name of the definition that the state calls in place of a command (A15)."""
         target, kind = entry.get("target"), entry.get("type", _DEFAULT_KIND)
         if target is None:
-            if not commands and "command" not in entry.written and "target" not in entry.written:
+            if not contenders and "command" not in entry.written and "target" not in entry.written:
                 message = 'a state needs command="…", target="group.name" or a COMMAND in it'
                 self._reading.fault(entry, message)
             return None
-        if commands:
+        if contenders:
             self._reading.fault(entry, "a state has a command or a target, not both; remove one", "target")
         if kind not in KINDS or not KINDS[kind].engine:
             message = f"expected a kind that is run, such as recipe, found {kind!r}; call it from a recipe"

@@ -104,7 +104,14 @@ WORDS: Words = {
         },
         ("description", "command", "env", "input", "after", "wait"),
     ),
-    "command": Word({"command": Attribute(command, required=True)}, None),
+    "command": Word(
+        {
+            "command": Attribute(command, required=True),
+            "retries": RETRIES["retries"],
+            "backoff": RETRIES["backoff"],
+        },
+        None,
+    ),
     "env": Word(
         {
             "name": Attribute(variable, required=True),

@@ -108,7 +108,11 @@ class Patterns:
         conditions = [(written, self._condition_within(written)) for written in entry.of("condition")]
         return tuple(
             TransitionCondition(
-                condition, written.get("use", False), written.get("for"), written.get("as") or ""
+                condition,
+                written.get("use", False),
+                written.get("for"),
+                written.get("as") or "",
+                listed=written.get("list", False),
             )
             for written, condition in conditions
             if condition is not None

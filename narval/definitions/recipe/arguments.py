@@ -20,7 +20,7 @@ from narval.definitions.reading.xml import Reading
 from narval.errors import ElementError, PatternError
 from narval.memory.elements.canonical import canonical, parse_untrusted
 from narval.memory.elements.element import CONTROL, Element, Tree
-from narval.memory.patterns.cost import Limits, limits
+from narval.memory.patterns.budget.cost import Limits, limits
 from narval.memory.patterns.functions import check, check_focus, type_of
 from narval.memory.patterns.lexer import ExpressionError, check_depth
 from narval.memory.patterns.syntax import parse, variables

@@ -61,7 +61,13 @@ WORDS: Words = {
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),
     "condition": Word(
-        {**CONDITION.attributes, "for": Attribute(duration), "as": Attribute(variable)}, CONDITION.children
+        {
+            **CONDITION.attributes,
+            "for": Attribute(duration),
+            "as": Attribute(variable),
+            "list": Attribute(yes_no),
+        },
+        CONDITION.children,
     ),
     "time": TIME_OR_APPOINTMENT,
 }

@@ -39,12 +39,14 @@ class StateReady(AutomatonChange, frozen=True):
 
 
 class StateHeld(AutomatonChange, frozen=True):
-    """The state waits before it runs; `wake` names the moment and `until` is it, where there is one."""
+    """The state waits before it runs; `wake` names the moment and `until` is it, where there is one. After a
+    back-off the contender `fallback` has its turn."""
 
     state: str
     hold: Hold
     wake: str = ""
     until: float | None = None
+    fallback: int = 0
 
 
 class StateCalled(AutomatonChange, frozen=True):
@@ -78,11 +80,13 @@ class StateInterrupted(AutomatonChange, frozen=True):
 
 
 class CallFailed(AutomatonChange, frozen=True):
-    """A call did not succeed, and another contender or another try follows (A7, A8)."""
+    """A call did not succeed, and another contender or another try follows (A7, A8); with `again` another try
+    of the same contender (A21)."""
 
     call: str
     label: str
     output: str = ""
+    again: bool = False
 
 
 class StateEnded(AutomatonChange, frozen=True):

@@ -41,13 +41,18 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
     if labels[0] != SUCCESS and not now.interrupted:
-        if now.fallback + 1 < len(state.commands):
+        contender = state.contenders[now.fallback] if state.contenders else None
+        if contender is not None and now.tries < contender.retries:
+            decision.change(CallFailed(event.call, labels[0], output, again=True))
+            _back_off(decision, state, contender.backoff, now.tries, now.fallback)
+            return
+        if now.fallback + 1 < len(state.contenders):
             decision.change(CallFailed(event.call, labels[0], output))
             call(decision, state, now.fallback + 1)
             return
-        if now.failures // max(1, len(state.commands)) < state.retries:
+        if now.failures // max(1, len(state.contenders)) < state.retries:
             decision.change(CallFailed(event.call, labels[0], output))
-            _back_off(decision, state)
+            _back_off(decision, state, state.backoff, now.failures // max(1, len(state.contenders)))
             return
     skipped = bool(event.value and event.value.get("skipped"))
     produced = event.eids if labels[0] == SUCCESS else ()
@@ -84,12 +89,13 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
     return (str(value.get("status", 0)),), output
 
 
-def _back_off(decision: AutomatonDecision, state: State) -> None:
-    """All contenders have failed; they are tried again after a while, which doubles (A7)."""
-    tries = decision.state.of(state.name).failures // max(1, len(state.commands))
+def _back_off(
+    decision: AutomatonDecision, state: State, backoff: float | None, tries: int, fallback: int = 0
+) -> None:
+    """All contenders have failed so often (A7), or one has (A21): its turn comes after a while, doubled."""
     wake = decision.identifier()
-    until = decision.event.at + wait(state.backoff, max(1, tries), decision.event.id)
-    decision.change(StateHeld(state.name, "back-off", wake, until))
+    until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
+    decision.change(StateHeld(state.name, "back-off", wake, until, fallback))
     decision.command(commands.SetTimer(wake, until))
 
 

@@ -55,9 +55,8 @@ def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str,
     for call, name in state.dying.items():
         yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
     for name in state.held:
-        run, target = state.of(name), definition.states[name]
-        what, text = _HELD[run.hold]
-        yield Wait(name, what, text.format(signal=target.wait, most=definition.max_parallel), until=run.until)
+        what, text = _held(definition, state, definition.states[name])
+        yield Wait(name, what, text, until=state.of(name).until)
     if state.until is not None:
         yield Wait(definition.full_name, "limit", until=state.until)
     for name in definition.states:
@@ -70,16 +69,26 @@ _HELD = {
     "programs": ("call", "what was killed for it, to be gone"),
     "date": ("time", "its date"),
     "signal": ("signal", "{signal}"),
-    "quick": ("try", "it died too quickly, several times in a row"),
-    "back-off": ("try", "all commands of the state have failed"),
+    "quick": ("try", "another start: it died too quickly, several times in a row"),
+    "back-off": ("try", "another try: all its commands have failed"),
     "room": ("call", "room: {most} programs run at once"),
 }
+
+
+def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[str, str]:
+    """The thing that a held state waits for, as a word and for people."""
+    run = state.of(part.name)
+    what, text = _HELD[run.hold]
+    if run.hold == "back-off" and run.tries:
+        text = "another try: {command} has failed {tries} time" + "s" * (run.tries > 1)
+    names = {"signal": part.wait, "most": definition.max_parallel, "tries": run.tries}
+    return what, text.format(command=_called(part, state), **names)
 
 
 def _called(target: State, state: AutomatonState) -> str:
     if target.target is not None:
         return " ".join(target.target)
-    return " ".join(target.commands[state.of(target.name).fallback])
+    return " ".join(target.contenders[state.of(target.name).fallback].words)
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
@@ -127,8 +136,8 @@ def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) 
     if run.state == "running":
         return f"{_called(part, state)} runs, in visit {run.visits}"
     if run.state == "held":
-        what, text = _HELD[run.hold]
-        return f"it waits for {text.format(signal=part.wait, most=definition.max_parallel)} ({what})"
+        what, text = _held(definition, state, part)
+        return f"it waits for {text} ({what})"
     if run.skipped:
         return "it was up to date, so its command was not run"
     if run.label:

@@ -98,8 +98,8 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
     """The program of a state; whether it must be run is seen when it is started (A9)."""
     return commands.Program(
-        words=state.commands[fallback],
-        text=state.texts[fallback],
+        words=state.contenders[fallback].words,
+        text=state.contenders[fallback].text,
         environment=tuple(state.environment.items()),
         selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
         directory=state.directory,

@@ -55,9 +55,10 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
 
     `started` are the states that its present or last run has started: `V` of section 4. `missing` are those
-    whose 0 it still needs, None for all of them: `W`. `failures` count the tries of this visit, `since` is
-    the moment of its last call, `quick` counts how often in a row an error led back to it soon after that.
-    `interrupted` is the label by which a signal leaves it, while what runs of it is being ended.
+    whose 0 it still needs, None for all of them: `W`. `failures` count the contenders given up in this visit,
+    `tries` how often the present one has failed that will be tried again. `since` is the moment of its last
+    call, `quick` counts how often in a row an error led back to it soon after that. `interrupted` is the
+    label by which a signal leaves it, while what runs of it is being ended.
     """
 
     state: str = "idle"
@@ -80,6 +81,7 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     quick: int = 0
     late: bool = False
     interrupted: str = ""
+    tries: int = 0
 
 
 class AutomatonState(RunState, omit_defaults=True):
@@ -157,7 +159,7 @@ def _state_ready(state: AutomatonState, change: StateReady) -> None:
         state.states[change.by].started[change.state] = None
         run.by = change.by
     run.visits += 1
-    run.failures = run.fallback = 0
+    run.failures = run.fallback = run.tries = 0
     run.started, run.missing, run.produced = {}, None, ()
     run.skipped, run.late, run.interrupted, run.dying = False, False, "", change.dying
     run.quick = run.quick + 1 if change.soon else 0
@@ -167,7 +169,7 @@ def _state_held(state: AutomatonState, change: StateHeld) -> None:
     run = _move(state, change.state, "held")
     run.hold, run.wake, run.until = change.hold, change.wake, change.until
     if change.hold == "back-off":
-        run.fallback = 0
+        run.fallback = change.fallback
     state.held[change.state] = None
     if change.hold == "room":
         state.queue[change.state] = None
@@ -206,7 +208,8 @@ def _state_interrupted(state: AutomatonState, change: StateInterrupted) -> None:
 def _call_failed(state: AutomatonState, change: CallFailed) -> None:
     run = state.states[state.calls.pop(change.call)]
     run.call, run.wake, run.label, run.output = "", "", change.label, change.output
-    run.failures += 1
+    run.tries = run.tries + 1 if change.again else 0
+    run.failures += not change.again
 
 
 def _state_ended(state: AutomatonState, change: StateEnded) -> None:

@@ -48,8 +48,10 @@ def _of_step(step: str) -> str:
 
 
 def _condition(condition: TransitionCondition) -> str:
-    """A condition as it is written, its name, and how long it must last."""
+    """A condition as it is written, what it takes, its name, and how long it must last."""
     text = " and ".join(pattern.text for pattern in condition.condition.patterns)
+    if condition.listed:
+        text = f"all {text}"
     if condition.name:
         text += f" as {condition.name}"
     return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"

@@ -213,7 +213,7 @@ def _fire(
     counts: tuple[int, ...],
 ) -> None:
     if took:
-        decision.use_matches(wanted, took)
+        decision.use_matches(wanted, took, counts)
     _stop_waiting(decision, transition)
     _go(decision, transition, took, counts)
     for link in transition.ins:

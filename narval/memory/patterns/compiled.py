@@ -16,7 +16,8 @@ from lxml import etree
 
 from narval.errors import PatternError
 from narval.memory.patterns.analysis import clauses
-from narval.memory.patterns.cost import Limits, limits
+from narval.memory.patterns.budget.cost import Limits, limits
+from narval.memory.patterns.budget.held import Term, terms
 from narval.memory.patterns.field import Prefixes
 from narval.memory.patterns.functions import check, check_focus
 from narval.memory.patterns.key import Clause
@@ -54,6 +55,8 @@ class Shape:
     """The size of the largest element on which it is evaluated."""
     growing: frozenset[str] = frozenset()
     """The variables of which more nodes never match less."""
+    held: tuple[Term, ...] = ()
+    """The costs that grow with what its variables hold."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -119,7 +122,9 @@ def _xpath1_shape(
     if tree is not None:
         used, alternatives = variables(tree), clauses(ShapeSource(text, namespaces, xpath3=False), tree)
         grow = growing(tree) if used else grow
-    return Shape(truth, alternatives, slots, used.difference(slots), False, limits(text, tree), grow)
+    used = used.difference(slots)
+    held = terms(tree) if used else ()
+    return Shape(truth, alternatives, slots, used, False, limits(text, tree), grow, held)
 
 
 def _xpath3_shape(

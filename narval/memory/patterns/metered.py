@@ -14,8 +14,8 @@ from elementpath.sequences import xlist
 from elementpath.xpath_nodes import AttributeNode, DocumentNode, ElementNode, XPathNode
 from lxml import etree
 
+from narval.memory.patterns.budget.work import Work
 from narval.memory.patterns.regex import Regex, regex
-from narval.memory.patterns.work import Work
 
 Token: TypeAlias = Any
 

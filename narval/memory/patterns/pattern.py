@@ -14,6 +14,7 @@ from typing import Any
 from lxml import etree
 
 from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.budget.held import most_nodes
 from narval.memory.patterns.compiled import compile_shape
 from narval.memory.patterns.explain import Explainer, PatternParts
 from narval.memory.patterns.explain import Mismatch as Mismatch
@@ -55,14 +56,11 @@ class Pattern:
             keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
         return keys
 
-    def holds(self, tree: Tree, nodes: Nodes) -> bool:
-        """True if it matches an element that is not too large for it."""
-        return not self.outgrown_by(tree) and self.matches(tree.context, nodes)
-
-    def outgrown_by(self, tree: Tree) -> bool:
-        """True if an element is too large to be tried (N10)."""
+    def outgrown_by(self, tree: Tree, most: int | None) -> bool:
+        """True if an element is too large to be tried (N10), or has more nodes than `most`."""
         limits = self.shape.limits
-        return tree.size > limits.size or tree.has_more_nodes(limits.nodes)
+        nodes = limits.nodes if most is None or most > limits.nodes else most
+        return nodes < 0 or tree.size > limits.size or tree.has_more_nodes(nodes)
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
         """True if it holds at a node (N9); False if it cannot be evaluated there."""
@@ -179,7 +177,17 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 class Bound:
     """A condition whose variables stand for elements. Equal by content, so that the index tests it once."""
 
-    __slots__ = ("_decisive", "_keys", "_names", "_nodes", "_sufficient", "identity", "patterns", "variables")
+    __slots__ = (
+        "_decisive",
+        "_keys",
+        "_names",
+        "_nodes",
+        "_room",
+        "_sufficient",
+        "identity",
+        "patterns",
+        "variables",
+    )
 
     def __init__(
         self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
@@ -199,6 +207,7 @@ class Bound:
         self._keys: list[Key] | None = None
         self._names: frozenset[str] | EllipsisType | None = ...
         self._sufficient: frozenset[str] | None = None
+        self._room: tuple[int | None, ...] | None = None if variables else (None,) * len(patterns)
 
     @property
     def text(self) -> str:
@@ -239,6 +248,8 @@ class Bound:
         """The keys, those included that demand nothing."""
         if self._keys is not None:
             return self._keys
+        if -1 in self.room:
+            return []
         sides = [pattern.keys(self.nodes) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
         if self.variables:  # their elements had to be parsed
@@ -254,13 +265,38 @@ class Bound:
             facts = Facts(tree)
             if not any(key.holds(facts) for key in keys):
                 return False
-            return not any(pattern.outgrown_by(tree) for pattern in self.patterns)
+            return not self._outgrown_by(tree)
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
+        if self._outgrown_by(tree):
+            return False
         if len(self.patterns) == 1:
-            return self.patterns[0].holds(tree, nodes)
-        return all(pattern.holds(tree, nodes) for pattern in self.patterns)
+            return self.patterns[0].matches(tree.context, nodes)
+        return all(pattern.matches(tree.context, nodes) for pattern in self.patterns)
+
+    def _outgrown_by(self, tree: Tree) -> bool:
+        for pattern, most in zip(self.patterns, self.room, strict=True):
+            if pattern.outgrown_by(tree, most):
+                return True
+        return False
+
+    @property
+    def room(self) -> tuple[int | None, ...]:
+        """For each pattern, the most nodes that what its variables hold leaves to an element (N10)."""
+        if self._room is None:
+            held = dict(self.variables)
+            self._room = tuple(
+                [
+                    most_nodes(
+                        pattern.shape.held, (of for name in pattern.variables for of in held.get(name, ()))
+                    )
+                    if pattern.shape.held
+                    else None
+                    for pattern in self.patterns
+                ]
+            )
+        return self._room
 
     def _deciding(self) -> list[Key] | None:
         """The keys if they are few and decide alone, so that no expression need be evaluated; else None."""
@@ -274,9 +310,12 @@ class Bound:
     def explain(self, tree: Tree) -> Mismatch | None:
         """The reason why an element does not match (N11); None when it does."""
         nodes, held = self.nodes(), 0
-        for pattern in self.patterns:
-            if pattern.outgrown_by(tree):
+        for pattern, room in zip(self.patterns, self.room, strict=True):
+            if pattern.outgrown_by(tree, room):
                 most, size = pattern.shape.limits
+                if room is not None and room < most:
+                    value = "what its variables hold is too large for this pattern"
+                    return Mismatch(pattern.text, value, held)
                 value = f"more than {most:,} nodes or {size:,} bytes: too large for this pattern"
                 return Mismatch(pattern.text, value, held)
             explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, nodes))

@@ -17,8 +17,8 @@ import re2
 from elementpath.regex import RegexError as ClassError
 from elementpath.regex.character_classes import CharacterClass
 
+from narval.memory.patterns.budget.work import Work
 from narval.memory.patterns.lexer import ExpressionError
-from narval.memory.patterns.work import Work
 
 _MEMORY = 4 * 1024 * 1024
 """The most bytes RE2 keeps for one expression: enough for all states of a light one."""

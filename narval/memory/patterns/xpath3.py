@@ -22,9 +22,9 @@ from elementpath.xpath_nodes import XPathNode
 from elementpath.xpath_tokens import XPathFunction
 from lxml import etree
 
+from narval.memory.patterns.budget.work import Work, WorkError
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.metered import REGEX_FUNCTIONS, MeteredContext, meter, regex_of
-from narval.memory.patterns.work import Work, WorkError
 
 Token: TypeAlias = Any
 

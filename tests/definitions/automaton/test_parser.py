@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narval.definitions.automaton.checks import warnings
-from narval.definitions.automaton.definition import Automaton
+from narval.definitions.automaton.definition import Automaton, Contender
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
 from narval.source.text import Source
@@ -31,7 +31,7 @@ def test_A1_names_in_either_case_and_the_file_names_it() -> None:
     (found,) = parse(source).definitions
     assert isinstance(found, Automaton)
     assert found.full_name == "night.night"
-    assert (found.start.commands, found.start.texts) == ((("sh",),), ("echo 1",))
+    assert found.start.contenders == (Contender(("sh",), "echo 1"),)
     assert found.start.follow["1"] == (found.start,)
 
 
@@ -79,6 +79,18 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
 def test_A11_each_fault_has_its_place(inside: str, fault: str) -> None:
     _, faults = read(inside)
     assert any(fault in each for each in faults), faults
+
+
+def test_A21_retries_are_those_of_a_command() -> None:
+    inside = (
+        '<state name="start"><command command="a" retries="2" backoff="5"/><command command="b"/></state>'
+    )
+    found, _ = read(inside)
+    assert found is not None
+    assert found.start.contenders == (Contender(("a",), "", 2, 5.0), Contender(("b",)))
+    assert read(inside.replace('"2"', '"-2"'))[1] == [
+        "2:51 retries: expected a whole number of 0 or more, found '-2'"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -254,3 +254,19 @@ def test_N42_an_element_with_a_name_that_was_forgotten_is_needed() -> None:
     said.forgets(mail)
     with pytest.raises(RequestError, match=f"took as first, element {mail}, has been forgotten"):
         said.retry(run, "z")
+
+
+def test_N43_a_retry_may_take_again_all_that_a_list_had() -> None:
+    listed = '<condition list="yes" use="yes"><match>mail</match></condition>'
+    text = recipe("g.r", step("a"), step("b"), step("z"), transition("t", "a", "b", inside=listed))
+    text = text.replace("</recipe>", transition("u", "b", "z") + "</recipe>")
+    said = Retrying(text, *(action(f"m.{name}") for name in "abz"))
+    mails = tuple(said.add("<mail/>") for _ in range(3))
+    run = said.start("g.r")
+    said.returned("a")
+    said.erred("b")
+    kept = said.retry(run, "b")
+    assert said.states[kept].transition("t").taken_by(0) == mails
+    again = said.retry(run, "a")
+    said.returned("a", run=again)
+    assert said.states[again].transition("t").taken_by(0) == mails

@@ -8,7 +8,7 @@ import pytest
 
 from narval.errors import PatternError
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.cost import degree
+from narval.memory.patterns.budget.cost import degree
 from narval.memory.patterns.pattern import condition
 
 ONCE = [

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from elementpath.regex import RegexError, translate_pattern
 
+from narval.memory.patterns.budget.work import MOST_WORK, Work, WorkError
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.regex import Regex
-from narval.memory.patterns.work import MOST_WORK, Work, WorkError
 
 
 def matches(regex: str, text: str, flags: str = "") -> bool:

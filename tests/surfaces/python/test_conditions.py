@@ -1,4 +1,4 @@
-"""Conditions that name what they take, as one uses them: across restarts, explained, drawn, retried (N42)."""
+"""Conditions with names and lists, as one uses them: across restarts, explained, drawn, retried."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ RECIPES = """<cookbook group="w">
     <arguments>
       <alarm host="{$first/@host}">{$first/@user}, {$second/@user}, {$third/@user}</alarm>
     </arguments>
+  </step>
+</recipe>
+<recipe name="digest" start_step="wait" end_step="tell" restart="yes">
+  <step id="wait" type="action" target="w.nothing"/>
+  <transition id="due"><in idref="wait"/><out idref="tell"/>
+    <condition use="yes"><match>evening</match></condition>
+    <condition as="mails" list="yes" use="yes"><match>mail</match></condition>
+  </transition>
+  <step id="tell" type="action" target="w.tell">
+    <arguments><alarm host="{$mails/@topic}">{$mails/@subject}</alarm></arguments>
   </step>
 </recipe>
 </cookbook>"""
@@ -113,3 +123,30 @@ def test_N42_the_drawing_has_the_names(agent: Agent) -> None:
     run = agent.start("w.logins")
     agent.until_idle()
     assert "as first" in str(agent.ask("graph", run=run))
+
+
+# --- lists ------------------------------------------------------------------------------------------------
+
+
+def test_N43_a_digest_of_all_that_came(path: Path) -> None:
+    with narval.open(path) as agent:
+        run = agent.start("w.digest")
+        for subject in ("one", "two"):
+            agent.add(f"<mail topic='t' subject='{subject}'/>")
+        agent.until_idle()
+        assert told(agent) == []
+    with narval.open(path) as agent:
+        agent.add("<evening/>")
+        agent.until_idle()
+        assert told(agent) == [("t t", "one two")]
+        (evening,), mails = agent.memory("evening"), [mail.eid for mail in agent.memory("mail")]
+        assert agent.why(run, "due")["reason"] == (
+            f"transition due is fired: it was taken with elements {evening.eid}, "
+            f"{', '.join(map(str, mails))} as mails"
+        )
+        agent.add("<evening/>")
+        agent.until_idle()
+        assert len(told(agent)) == 1, "all of them are used: there is none to tell of"
+        agent.add("<mail topic='u' subject='three'/>")
+        agent.until_idle()
+        assert told(agent)[1] == ("u", "three")

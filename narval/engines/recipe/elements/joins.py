@@ -1,4 +1,4 @@
-"""Conditions of one transition that depend on one another (N42).
+"""Conditions that depend on others of their transition (N42), or take all that fit (N43).
 
 Where a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes.
 So elements are chosen in order: of each condition whose name is used, the candidates in turn, nearest rank
@@ -76,16 +76,23 @@ class _Join:
         if depth == len(self._keys):
             return self._assigned()
         at = self._keys[depth]
-        for eid in self._free(at):
+        for eids in self._options(at):
             self._tried += 1
             if self._tried > MOST_TRIED:
                 break
-            self._hold(at, (eid,))
+            self._hold(at, eids)
             found = self._choose(depth + 1) if self._admit(at) else None
             if found is not None:
                 return found
             del self._held[at]
         return None
+
+    def _options(self, at: int) -> Iterator[tuple[int, ...]]:
+        """The choices of a condition: each element that is free, or all of them as a list."""
+        if not self._conditions[at].listed:
+            return ((eid,) for eid in self._free(at))
+        every = tuple(self._free(at))
+        return iter((every,) if every else ())
 
     def _hold(self, at: int, eids: tuple[int, ...]) -> None:
         self._held[at] = eids
@@ -109,8 +116,10 @@ class _Join:
         return max((key for key in self._keys if self._conditions[key].name in used), default=None)
 
     def _free(self, at: int) -> Iterator[int]:
-        """The candidates of a condition that none of those chosen so far has taken."""
-        taken = {eid for eids in self._held.values() for eid in eids}
+        """The candidates of a condition that none of those chosen so far has taken; a list leaves some."""
+        taken = {
+            eid for held, eids in self._held.items() if not self._conditions[held].listed for eid in eids
+        }
         return (eid for eid in self._candidates(at) if eid not in taken)
 
     def _candidates(self, at: int) -> Iterator[int]:
@@ -139,7 +148,11 @@ class _Join:
 
     def _slot(self, at: int) -> Slot:
         held = self._held.get(at)
-        return Slot(str(at), lambda: iter((self._candidates(at) if held is None else held,)))
+        return Slot(
+            str(at),
+            lambda: iter((self._candidates(at) if held is None else held,)),
+            list=self._conditions[at].listed,
+        )
 
     # --- watching -------------------------------------------------------------------------------------
 

@@ -31,9 +31,9 @@ class Joins(Enum):
     NODES = 2
 
 
-_NARROW = ("child", "attribute", "self", "namespace")
-_DOWN = ("descendant", "descendant-or-self")
-_IN_TEXT = ("contains", "substring-before", "substring-after")
+NARROW = ("child", "attribute", "self", "namespace")
+DOWN = ("descendant", "descendant-or-self")
+IN_TEXT = ("contains", "substring-before", "substring-after")
 
 
 def joins(tree: Expression) -> Joins:
@@ -66,7 +66,7 @@ def _of_path(path: Path, top: bool) -> Joins:
     many = path.origin is not None and not isinstance(path.origin, str)
     worst, alone = Joins.NOTHING, 2 if path.origin == "/" else 1 if top and path.origin is None else 0
     for step in path.steps:
-        if step.axis in _NARROW:
+        if step.axis in NARROW:
             if step.axis != "self":
                 many, alone = many or alone == 0, max(0, alone - 1)
             continue
@@ -87,7 +87,7 @@ def searches_text_in_text(tree: Expression) -> bool:
     """True if a text is searched for another that is not written in the pattern."""
     return any(
         isinstance(node, FunctionCall)
-        and node.name in _IN_TEXT
+        and node.name in IN_TEXT
         and not all(isinstance(needle, Literal | LiteralSlot) for needle in node.arguments[1:])
         for node in walk(tree)
     )
@@ -97,7 +97,7 @@ def reads_text_of_each(tree: Expression) -> bool:
     """True if the text in each of many nodes is read, some of which may lie within others."""
     paths = [node for node in walk(tree) if isinstance(node, Path)]
     return any(
-        step.axis not in _NARROW and any(map(_reads_text, later.predicates))
+        step.axis not in NARROW and any(map(_reads_text, later.predicates))
         for path in paths
         for at, step in enumerate(path.steps)
         for later in path.steps[at:]

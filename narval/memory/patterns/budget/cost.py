@@ -13,18 +13,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from narval.memory.patterns.joins import Joins, joins, reads_text_of_each, searches_text_in_text
+from narval.memory.patterns.budget.joins import Joins, joins, reads_text_of_each, searches_text_in_text
 from narval.memory.patterns.syntax import Expression
 
-_LOOKED_ONCE = 200_000
-_LOOKS = 2_000_000
+LOOKED_ONCE = 200_000
+LOOKS = 2_000_000
 """The nodes looked at in 50 milliseconds, when each is looked at again for others."""
-_PARENTS = 250_000_000
-_JOINED = 160_000_000
+PARENTS = 250_000_000
+JOINED = 160_000_000
 """The comparisons of nodes in 50 milliseconds: of parents that are joined, and of all else."""
-_TEXT = 20_000_000
-_TEXT_OF_EACH = 1_000_000
-_TEXT_IN_TEXT = 10_000
+TEXT = 20_000_000
+TEXT_OF_EACH = 1_000_000
+TEXT_IN_TEXT = 10_000
 """The bytes of an element: read once; once for each node around a text; searched for a text of its own."""
 
 _WORD = re.compile(r""""[^"]*"|'[^']*'|\$?[^\W\d][\w.\-]*|[0-9.]+|::|//|!=|<=|>=|[][(){}@,/|=<>*]""")
@@ -61,15 +61,15 @@ class Limits(NamedTuple):
 def limits(text: str, tree: Expression | None) -> Limits:
     """The limits of an element for an expression of XPath 1.0, and its tree, if it could be read."""
     looks = degree(text)
-    nodes = _LOOKED_ONCE if looks == 1 else int(_LOOKS ** (1.0 / looks))
+    nodes = LOOKED_ONCE if looks == 1 else int(LOOKS ** (1.0 / looks))
     found = joins(tree) if tree is not None else Joins.NODES
     if found is Joins.NODES:
-        nodes = min(nodes, int(_JOINED ** (1.0 / (looks + 2))))
+        nodes = min(nodes, int(JOINED ** (1.0 / (looks + 2))))
     elif found is Joins.PARENTS:
-        nodes = min(nodes, int(_PARENTS ** (1.0 / (looks + 1))))
+        nodes = min(nodes, int(PARENTS ** (1.0 / (looks + 1))))
     if tree is None or searches_text_in_text(tree):
-        return Limits(nodes, _TEXT_IN_TEXT)
-    return Limits(nodes, _TEXT_OF_EACH if reads_text_of_each(tree) else _TEXT)
+        return Limits(nodes, TEXT_IN_TEXT)
+    return Limits(nodes, TEXT_OF_EACH if reads_text_of_each(tree) else TEXT)
 
 
 def degree(text: str) -> int:
