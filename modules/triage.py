@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action
+from narval import ActionError, Element, Input, NarvalError, Output, action, fits
 
 
 @action(
@@ -29,9 +29,9 @@ def judge(mail: Element, rules: list[Element]) -> etree._Element:
     Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
     the mail alone, as `email[@list]` would be in a recipe.
     """
-    made = etree.Element("triage", mail=str(mail.eid))
+    made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
-        value = mail.attributes.get(name)
+        value = given.get(name)
         if value:
             made.set(name, value)
     made.set("verdict", "leave")
@@ -72,15 +72,12 @@ def _order(rule: Element) -> tuple[float, int]:
 
 
 def _fits(mail: Element, rule: Element) -> bool:
-    """True if the rule's pattern matches, as patterns do: true, a node, a text, a number but zero (N9)."""
-    pattern = rule.attributes["when"]
+    """True if the mail fits the rule's pattern, as it would in a recipe (N9, N10)."""
     try:
-        found = mail.xpath(pattern)
-    except etree.XPathError as error:
-        raise ActionError(
-            f"the pattern {pattern!r} of rule {_called(rule)} is no XPath: {error}", "bad-rule"
-        ) from None
-    return bool(found) and found == found
+        return fits(mail, rule.attributes["when"])
+    except NarvalError as error:
+        said = f"the pattern of rule {_called(rule)} is no XPath that can be tried: {error}"
+        raise ActionError(said, "bad-rule") from None
 
 
 def _called(rule: Element) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from narval.errors import ActionError as ActionError
     from narval.errors import NarvalError as NarvalError
     from narval.memory.elements.element import Element as Element
+    from narval.memory.patterns.pattern import fits as fits
     from narval.runtime.calls.context import call as call
     from narval.runtime.calls.context import fetch as fetch
     from narval.runtime.calls.context import sleep as sleep
@@ -60,6 +61,7 @@ _WHERE = {
     "SimulatedClock": "narval.runtime.system.clock",
     "call": "narval.runtime.calls.context",
     "fetch": "narval.runtime.calls.context",
+    "fits": "narval.memory.patterns.pattern",
     "Fetched": "narval.runtime.system.fetch",
     "FetchError": "narval.runtime.system.fetch",
     "sleep": "narval.runtime.calls.context",
@@ -85,6 +87,7 @@ __all__ = [
     "call",
     "date_function",
     "fetch",
+    "fits",
     "join",
     "listener",
     "node_type",

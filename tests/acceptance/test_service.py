@@ -151,3 +151,17 @@ def test_systemd_understands_the_unit(narval: Narval, tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--user", str(unit)], capture_output=True, env=environ, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_home_with_a_long_path_and_its_copy_never_meet(tmp_path: Path) -> None:
+    first = make(tmp_path / ("a" * 60) / ("b" * 60) / "first")
+    with first.running():
+        assert first.ask("status")["home"] == str(first.home)
+        second = Narval(first.home.with_name("second"))
+        shutil.copytree(first.home, second.home)
+        assert second.ask("status")["state"] == "stopped"
+        with second.running():
+            homes = [narval.ask("status") for narval in (first, second)]
+            assert [found["home"] for found in homes] == [str(first.home), str(second.home)]
+            assert [found["state"] for found in homes] == ["running", "running"]
+        assert first.ask("status")["state"] == "running"

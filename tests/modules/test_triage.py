@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import narval
@@ -65,6 +67,8 @@ def test_the_verdict_names_its_mail(agent):
 @pytest.mark.parametrize(
     ("when", "fits"),
     [("email[@subject='Hi']", True), ("count(email)", True), ("count(email/x)", False), ("0 div 0", False),
+     ("email[matches(@subject, '^H[a-z]$')]", True), ("email[ends-with(@subject, 'o')]", False),
+     ("email[some $x in (1, 2) satisfies $x = 3]", False),
      ("string(email/@from)", True), ("string(email/@to)", False), ("email/@subject = 'Ho'", False)],
 )  # fmt: skip
 def test_a_rule_fits_as_patterns_do_N9(agent, when, fits):
@@ -75,6 +79,8 @@ def test_a_rule_fits_as_patterns_do_N9(agent, when, fits):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [("<rule name='broken' when='email[' verdict='leave'/>", "rule broken is no XPath"),
+     ("<rule name='broken' when='email[@to = $me]' verdict='leave'/>", "$me stands for nothing here"),
+     ("<rule name='broken' when='email[doc(1)]' verdict='leave'/>", "a pattern reads no files"),
      ("<rule name='broken' order='first' when='email' verdict='leave'/>", "order of rule broken")],
 )  # fmt: skip
 def test_a_rule_that_is_no_rule_costs_the_plan_of_that_mail_and_says_which(agent, rule, said):
@@ -92,3 +98,12 @@ def test_a_mail_is_judged_once(agent):
     run = agent.start("t.one")
     agent.until_idle()
     assert agent.run(run)["error"]["type"] == "input-missing"
+
+
+def test_a_rule_that_takes_long_on_a_strangers_mail_does_not_fit(agent):
+    agent.add("<rule name='a' when=\"email[matches(@subject, '(a+)+$')]\" verdict='acknowledge'/>")
+    agent.add("<rule name='b' when='email[cc = to]' verdict='acknowledge'/>")
+    many = "<to>a@x</to><cc>b@x</cc>" * 3_000
+    began = time.process_time()
+    assert judged(agent, f"<email subject='{'a' * 30_000}!'>{many}</email>")[1]["verdict"] == "leave"
+    assert time.process_time() - began < 1

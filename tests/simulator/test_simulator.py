@@ -102,8 +102,8 @@ def test_a_simulation_sees_what_a_store_loses(lost: str, monkeypatch: pytest.Mon
 def test_a_simulation_sees_a_date_of_another_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dates, "schedule_of", lambda times, zone: schedule_of(times, "UTC"))
     with pytest.raises(BrokenError, match="waits for") as found:
-        run(4, Wide)
-    assert "again: python -m tests.simulator 4 --wide --verbose" in str(found.value)
+        run(7, Wide)
+    assert "again: python -m tests.simulator 7 --wide --verbose" in str(found.value)
 
 
 def test_a_simulation_sees_what_a_store_in_memory_loses(monkeypatch: pytest.MonkeyPatch) -> None:

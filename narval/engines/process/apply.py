@@ -91,7 +91,7 @@ def _call_made(state: ProcessState, change: NodeCallMade) -> None:
         token.call = change.call
         if token.queued:
             token.queued = False
-            state.code_line.leave(state.waits_for_code)
+            state.code_line.leave(token.id, state.waits_for_code)
         if state.failed:
             state.failed.pop(token.id, None)
     if change.hook or change.code:

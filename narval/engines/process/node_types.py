@@ -10,6 +10,7 @@ from __future__ import annotations
 from narval.definitions.process.definition import BUILT_IN, Node
 from narval.engines.process.decision import ProcessDecision
 
+NODE = "node"
 NESTED = "nested"
 SCRIPT = "script"
 WAIT = "wait"

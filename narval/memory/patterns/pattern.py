@@ -13,6 +13,7 @@ from typing import Any
 
 from lxml import etree
 
+from narval.errors import PatternError
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.budget.held import most_nodes
 from narval.memory.patterns.compiled import compile_shape
@@ -349,3 +350,21 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self.text}>"
+
+
+def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
+    """True if an element fits a pattern, as it would in a recipe (N9, N10): what actions try patterns with.
+
+    Raises PatternError, a NarvalError, for what is no pattern of the element alone.
+    """
+    compiled = compile_pattern(pattern, namespaces)
+    if compiled.variables:
+        name = min(compiled.variables)
+        raise PatternError(pattern, f"${name} stands for nothing here", pattern.index(f"${name}") + 1)
+    return _alone(compiled).test(Tree(element))
+
+
+@lru_cache(maxsize=1024)
+def _alone(pattern: Pattern) -> Bound:
+    """The condition of one pattern without variables, bound."""
+    return Condition((pattern,)).bind()

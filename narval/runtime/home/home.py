@@ -170,14 +170,15 @@ class Home:
         """The path of the control socket: `var/control.sock`, or a short one when that is too long.
 
         The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
-        folder for temporary files; `var/socket` says where, so that every program of this home finds it.
+        folder for temporary files; `var/socket` says where, so that every program of this home finds it, and
+        of which folder `var` that is: a copy of a home has a socket of its own.
         """
         known = self.known_socket()
         if known is not None:
             return known
         self.prepare()
         folder = _private_folder(environ)
-        _note(self.var / "socket", str(folder))
+        _note(self.var / "socket", f"{folder}\n{_identity(self.var)}")
         return folder / "control.sock"
 
     def known_socket(self) -> Path | None:
@@ -186,9 +187,9 @@ class Home:
         if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
             return usual
         with suppress(OSError):
-            folder = Path(os.fsdecode((self.var / "socket").read_bytes()))
-            if _is_private(folder):
-                return folder / "control.sock"
+            folder, _, owner = os.fsdecode((self.var / "socket").read_bytes()).rpartition("\n")
+            if owner == _identity(self.var) and _is_private(Path(folder)):
+                return Path(folder, "control.sock")
         return None
 
 
@@ -233,6 +234,12 @@ def _note(path: Path, text: str) -> None:
     scratch = path.with_name(path.name + ".new")
     scratch.write_bytes(os.fsencode(text))
     scratch.replace(path)
+
+
+def _identity(folder: Path) -> str:
+    """The device and the inode of a folder, which a copy of it does not share."""
+    found = folder.stat()
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def _is_private(folder: Path) -> bool:

@@ -298,3 +298,16 @@ def test_a_folder_that_was_swept_away_is_made_anew(deep: Home, short: Path) -> N
     second = deep.socket(environ)
     assert second.parent.is_dir()
     assert deep.socket(environ) == second
+
+
+def test_a_copy_has_a_socket_of_its_own_and_the_first_home_keeps_its(deep: Home, short: Path) -> None:
+    environ = {"XDG_RUNTIME_DIR": str(short)}
+    first = deep.socket(environ)
+    copy = Home(deep.path.with_name("copy"))
+    shutil.copytree(deep.path, copy.path, symlinks=True)
+    assert copy.known_socket() is None
+    second = copy.socket(environ)
+    assert second.parent != first.parent
+    assert (deep.known_socket(), copy.known_socket()) == (first, second)
+    moved = Home(deep.path.rename(deep.path.with_name("moved")))
+    assert moved.known_socket() == first, "a home that was moved is the same home"

@@ -39,7 +39,8 @@ def _arc_created(state: ProcessState, change: ArcTokenCreated) -> None:
 
 def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
     token = state.arcs[change.token]
-    _leave_queue(state, token)
+    if token.pending:
+        _leave_queue(state, token)
     state.active_arcs[token.id] = None
     if change.waits:
         token.waits = True
@@ -50,9 +51,8 @@ def _processed(state: ProcessState, change: ArcTokenProcessed) -> None:
 
 
 def _leave_queue(state: ProcessState, token: ArcToken) -> None:
-    if token.pending:
-        token.pending = False
-        state.queue.leave(lambda number: state.arcs[number].pending)
+    token.pending = False
+    state.queue.leave(token.id, lambda number: state.arcs[number].pending)
 
 
 def _places(token: ArcToken) -> list[str]:
@@ -61,12 +61,13 @@ def _places(token: ArcToken) -> list[str]:
 
 
 def _arc_deactivate(state: ProcessState, token: ArcToken) -> None:
-    _leave_queue(state, token)
+    if token.pending:
+        _leave_queue(state, token)
     if state.active_arcs.pop(token.id, True) is None and token.waits:
         token.waits = False
         for spot in _places(token):
             line = state.waiting[spot]
-            line.leave(state.waits_in_line)
+            line.leave(token.id, state.waits_in_line)
             if line.first is None:
                 del state.waiting[spot]
 

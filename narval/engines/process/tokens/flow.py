@@ -27,7 +27,7 @@ from narval.engines.process.changes import (
 )
 from narval.engines.process.completion import complete_if_done
 from narval.engines.process.decision import NodeFault, ProcessDecision
-from narval.engines.process.node_types import WAIT
+from narval.engines.process.node_types import NODE, WAIT
 from narval.engines.process.tokens import joins
 from narval.engines.process.tokens.guards import Response, respond
 from narval.engines.process.tokens.joins import Joined
@@ -82,7 +82,13 @@ def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
 
 def retry(decision: ProcessDecision, token: ArcToken) -> bool:
     """Try the join that a token has come to; whether it was completed. Raises NodeFault."""
-    node = decision.node(token)
+    node = decision.definition.nodes[token.to]
+    if node.join == "or":  # as most are: nothing to look for
+        alone = (token.id,)
+        made = create(decision, node, alone, tuple(token.sets.items()) if token.sets else ())
+        decision.happens(ArcTokenCompleted(token.id, made.id))
+        run_node(decision, node, made)
+        return True
     joined = joins.join(decision, node, token)
     if joined is None:
         decision.happens(ArcTokenIncompleteJoin(token.id))
@@ -108,9 +114,6 @@ def _into(decision: ProcessDecision, token: int, child: int) -> None:
 def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
     """The places in sets of all that joined, of each set the first met, ended sets left out."""
     arcs = decision.state.arcs
-    if len(joined.tokens) == 1 and not joined.ended:
-        sets = arcs[joined.tokens[0]].sets
-        return tuple(sets.items()) if sets else ()
     found: dict[int, int] = {}
     for token in joined.tokens:
         for number, index in arcs[token].sets.items():
@@ -173,7 +176,9 @@ _ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip,
 
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     """The node does what its type says. Raises NodeFault."""
-    if node.type == WAIT:
+    if node.type == NODE:
+        complete(decision, token)
+    elif node.type == WAIT:
         if node.conditions and conditions.satisfied(decision, node, token):
             complete(decision, token)
     elif not calls.calls(decision, node):
@@ -211,9 +216,11 @@ def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] =
     """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
     if decision.state.status != "executing" or token.completed is not None:
         return False
-    decision.stop_waiting(token)
+    if token.wake or token.watch or token.call:
+        decision.stop_waiting(token)
     decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
-    arcs = exits(decision.node(token), names)
+    node = decision.definition.nodes[token.node]
+    arcs = node.outs_by_name.get(names[0], ()) if len(names) == 1 else exits(node, names)
     sets = tuple(token.sets.items()) if token.sets else ()
     for arc in arcs:
         leave(decision, token, arc, sets)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.process.definition import MemoryGuard, Node
+from narval.definitions.process.definition import BUILT_IN, MemoryGuard, Node
 from narval.definitions.process.statements import Accept, DelayUntil, Discard, Result, Skip
 from narval.engines.events import Plain
 from narval.engines.process.conditions import bindings
@@ -32,6 +32,8 @@ _ACTIONS = frozenset({"AcceptToken", "DiscardToken", "SkipNode", "DelayUntil"})
 
 def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response:
     """Ask the guard of a node about a token. Raises NodeFault."""
+    if node.guard is None and node.type in BUILT_IN:
+        return ACCEPT
     if "guard" in hooks(decision, node):
         answer = ask_hook(decision, node, token, "guard")
         return _of_hook(node, answer)

@@ -32,8 +32,6 @@ class Joined(msgspec.Struct, frozen=True):
 
 def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     """The tokens that complete the join of a node now that a token is there, or None. Raises NodeFault."""
-    if node.join == "or":
-        return Joined((token.id,))
     return _JOINS[node.join](decision, node, token)
 
 

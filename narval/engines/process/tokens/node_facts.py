@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from narval.engines.process.changes import (
@@ -19,7 +18,6 @@ from narval.engines.process.changes import (
     NodeTokenHeld,
     NodeTokenRetried,
     NodeTokenSkipped,
-    TokenChange,
 )
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import NodeToken
@@ -65,7 +63,7 @@ def _activate(state: ProcessState, token: NodeToken, guard: str) -> None:
 def _deactivate(state: ProcessState, token: NodeToken) -> None:
     if token.queued:
         token.queued = False
-        state.code_line.leave(state.waits_for_code)
+        state.code_line.leave(token.id, state.waits_for_code)
     if state.failed:
         state.failed.pop(token.id, None)
     if state.active_nodes.pop(token.id, True) is None:
@@ -75,8 +73,16 @@ def _deactivate(state: ProcessState, token: NodeToken) -> None:
             del state.standing[token.node]
 
 
-def _activated(guard: str, state: ProcessState, change: TokenChange) -> None:
-    _activate(state, state.nodes[change.token], guard)
+def _accepted(state: ProcessState, change: NodeTokenAccepted) -> None:
+    _activate(state, state.nodes[change.token], "AcceptToken")
+
+
+def _skipped(state: ProcessState, change: NodeTokenSkipped) -> None:
+    _activate(state, state.nodes[change.token], "SkipNode")
+
+
+def _held(state: ProcessState, change: NodeTokenHeld) -> None:
+    _activate(state, state.nodes[change.token], "")
 
 
 def _discarded(state: ProcessState, change: NodeTokenDiscarded) -> None:
@@ -103,7 +109,7 @@ def _failed(state: ProcessState, change: NodeTokenFailed) -> None:
     token.tries = 0
     if token.queued:
         token.queued = False
-        state.code_line.leave(state.waits_for_code)
+        state.code_line.leave(token.id, state.waits_for_code)
     state.failed[token.id] = change.error
 
 
@@ -133,9 +139,4 @@ def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None
     _deactivate(state, token)
 
 
-NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = {
-    **apply_table(globals()),
-    NodeTokenAccepted: partial(_activated, "AcceptToken"),
-    NodeTokenSkipped: partial(_activated, "SkipNode"),
-    NodeTokenHeld: partial(_activated, ""),
-}
+NODE_FACTS: dict[type, Callable[[ProcessState, Any], None]] = apply_table(globals())

@@ -110,10 +110,13 @@ class Line(msgspec.Struct, gc=False):
         """The token is the last."""
         self.tokens.append(token)
 
-    def leave(self, stands: Callable[[int], bool]) -> None:
+    def leave(self, token: int, stands: Callable[[int], bool]) -> None:
         """A token left, from wherever it stood; `stands` tells of a token whether it has not."""
-        self.gone += 1
         tokens, head = self.tokens, self.head
+        if not self.gone and tokens[head] == token and head < _COMPACT_AFTER:
+            self.head = head + 1
+            return
+        self.gone += 1
         while head < len(tokens) and not stands(tokens[head]):
             head += 1
             self.gone -= 1
