@@ -29,9 +29,9 @@ def judge(mail: Element, rules: list[Element]) -> etree._Element:
     Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
     the mail alone, as `email[@list]` would be in a recipe.
     """
-    made = etree.Element("triage", mail=str(mail.eid))
+    made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
-        value = mail.attributes.get(name)
+        value = given.get(name)
         if value:
             made.set(name, value)
     made.set("verdict", "leave")

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -76,22 +77,24 @@ class Account(NamedTuple):
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
         """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""
-        folder = self._folder()
+        folder = os.fspath(self._folder())
+        draft = f"{folder}/.new-{os.getpid()}-{threading.get_ident()}"
         digest, size = hashlib.sha256(), 0
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
-            try:
+        try:
+            with open(draft, "wb", opener=_for_its_owner) as file:
                 for chunk in chunks:
                     digest.update(chunk)
                     size += file.write(chunk)
-                file.flush()
-                target = folder / digest.hexdigest()[:2] / digest.hexdigest() / name
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        shown = target.relative_to(self.home) if self.home else target
-        return {"size": str(size), "file": shown.as_posix(), "sha256": digest.hexdigest()}
+            place = f"{folder}/{digest.hexdigest()[:2]}/{digest.hexdigest()}"
+            if not os.path.isdir(place):
+                Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.replace(draft, f"{place}/{name}")
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
+        shown = place.removeprefix(f"{self.home}/") if self.home else place
+        return {"size": str(size), "file": f"{shown}/{name}", "sha256": digest.hexdigest()}
 
     def bookmark(self) -> list[str]:
         """The letters of this mailbox that were recorded before: a shortcut only, as keys decide (N37)."""
@@ -114,8 +117,13 @@ class Account(NamedTuple):
 
     def _folder(self) -> Path:
         folder = (self.home / "var" if self.home else Path(_scratch().name)) / "mail"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 @cache

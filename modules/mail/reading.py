@@ -6,9 +6,11 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lxml import etree
 
@@ -45,7 +47,8 @@ _HEADERS = re.compile(
 _BLANK_LINE = re.compile(rb"[ \t]*\r?\n")
 
 
-class Part(NamedTuple):
+@dataclass
+class Part:
     """A slice of a mail: its header read, its body still lying where it lies. `choice` tells the parts of one
     multipart/alternative from those of another.
     """
@@ -55,24 +58,26 @@ class Part(NamedTuple):
     end: int
     choice: int | None = None
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Its media type."""
         return self.header.get_content_type()
 
-    @property
+    @cached_property
     def is_text(self) -> bool:
         """True if it is to be read as part of the mail, rather than a file that came along."""
         disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
         return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The file name it asks for; empty when it asks for none."""
         return self.parameter("filename", "content-disposition") or self.parameter("name")
 
     def parameter(self, name: str, of: str = "content-type") -> str:
         """A parameter of a header, RFC 2231 and RFC 2047 undone; empty when there is none."""
+        if name not in str(self.header.get(of, "")).lower():
+            return ""
         try:
             value = self.header.get_param(name, "", of)
         except Exception:  # the standard library raises this and that on hostile ones
@@ -139,7 +144,7 @@ def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
             problems["too-many-parts"] = f"only the first {MAX_PARTS} parts were read"
         if "bad-boundary" in problems and not children:
             part.header.replace_header("content-type", "text/plain")
-            yield part
+            yield replace(part)
         todo.extend((child, depth + 1) for child in reversed(children))
 
 
@@ -204,6 +209,9 @@ def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
 
 _ID = re.compile(r"<([^<>\s]+)>|([^<>\s]+@[^<>\s]+)")
 _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
+_PLAIN = r"[\w+-]{1,20}(?:\.[\w+-]{1,20}){0,3}@[A-Za-z0-9-]{1,30}(?:\.[A-Za-z0-9-]{1,30}){0,4}"
+_PLAIN_ADDRESS = re.compile(rf"(?:(\w{{1,60}}(?: \w{{1,60}}){{0,2}}) )?<({_PLAIN})>|({_PLAIN})", re.ASCII)
+"""What most senders write, and what needs no parser: `name@example.org`, `Their Name <name@example.org>`."""
 _LIST_SIGNS = ("list-post", "list-unsubscribe", "list-help", "mailing-list", "x-mailing-list")
 _AUTO_SIGNS = ("x-autoreply", "x-autorespond", "x-autoresponder")
 _SUPPRESS = re.compile(r"\b(all|oof|autoreply)\b", re.IGNORECASE)
@@ -248,6 +256,10 @@ class Header:
         from email.utils import getaddresses
 
         value = " ".join(self.raw(name)[:16_000].split())
+        if not value:
+            return []
+        if plain := _PLAIN_ADDRESS.fullmatch(value):
+            return [(plain[1] or "", plain[2] or plain[3])]
         try:
             pairs = [pair for pair in getaddresses([value]) if pair[1]]
         except Exception:  # the standard library raises this and that, RecursionError included

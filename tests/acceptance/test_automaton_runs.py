@@ -166,3 +166,36 @@ def test_A21_the_tries_of_a_command_are_counted_on_after_the_daemon_was_killed(t
     with narval.running():
         assert over(narval, run)["phase"] == "done"
     assert (home / "begun").read_text() == "first\n" * 3 + "second\n"
+
+
+def test_A12_what_is_not_to_be_repeated_is_not_tried_in_another_way_either(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    state = """<state name="start" on-restart="error" retries="2" backoff="0">
+      <command command="sh">echo first >>begun; sleep 600</command>
+      <command command="sh">echo second >>begun</command>
+    </state>"""
+    narval.write("recipes/a.xml", automaton(state))
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.a")["eid"]
+        until((home / "begun").exists, "it runs")
+        killed(daemon)
+    with narval.running():
+        shown = over(narval, run)
+        assert (shown["phase"], shown["states"][0]["label"]) == ("failed", "1")  # type: ignore[index]
+    assert (home / "begun").read_text() == "first\n"
+
+
+LEAVES = """<state name="start" command="sh">setsid sleep 600 &amp; sleep 0.3</state>
+<state name="end" command="sleep 600"/><transition from="start" label="0" to="end"/>"""
+
+
+def test_A12_what_has_left_its_group_outlives_its_state_and_ends_with_the_daemon(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(LEAVES))
+    with narval.running():
+        run = narval.ask("start", "g.a")["eid"]
+        until(lambda: len(carrying(home)) == 2, "the service, and the program of the next state")
+        narval.ask("cancel", str(run))
+        over(narval, run)
+        assert [program.name() for program in carrying(home)] == ["sleep"]
+    assert carrying(home) == []

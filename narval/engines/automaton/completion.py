@@ -40,7 +40,8 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
         labels = (now.interrupted,)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
-    if labels[0] != SUCCESS and not now.interrupted:
+    is_final = event.problem is not None and event.problem.final  # another try would be no use (N29)
+    if labels[0] != SUCCESS and not now.interrupted and not is_final:
         contender = state.contenders[now.fallback] if state.contenders else None
         if contender is not None and now.tries < contender.retries:
             decision.change(CallFailed(event.call, labels[0], output, again=True))

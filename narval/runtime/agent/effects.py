@@ -12,6 +12,7 @@ from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
+from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
@@ -122,7 +123,9 @@ class TurnEffects:
 
     def start_run(self, run: Run, command: commands.Start) -> None:
         """Begin another run, now or at a moment (N28)."""
-        job = StartRun(command.name, command.elements, command.attempt, run.by, run.actor)
+        job = StartRun(
+            command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
+        )
         if command.at is None:
             start_again(self._transaction, job)
         else:
@@ -170,8 +173,9 @@ def _tell_of_outdated(agent: AgentState, eids: tuple[int, ...]) -> None:
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:
-    """Begin a top-level run with those of its elements that are still there."""
-    there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
+    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it."""
+    memory = transaction.agent.memory
+    there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
     if (
         start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, ancestors=job.ancestors)

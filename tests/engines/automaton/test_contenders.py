@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.engines.commands import Call
+from narval.engines.events import Failure
 from tests.engines.automaton.programs import Programs
 
 TWO = """<state name="start" {}>
@@ -97,3 +98,9 @@ def test_A21_without_retries_the_next_command_follows_at_once(status: int | str)
     said.ends("start", status)
     (asked,) = said.wishes(Call)
     assert asked.program.words == ("y",)
+
+
+def test_A12_what_is_not_to_be_repeated_after_a_restart_is_not_tried_again() -> None:
+    said = Programs(TWO.format('retries="3" on-restart="error"').replace('"7"', '"1"'))
+    said.answer(said.call_of("start"), problem=Failure("interrupted", "the daemon stopped", final=True))
+    assert said.running == {"b"}
