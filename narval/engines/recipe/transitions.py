@@ -188,7 +188,8 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     if transition.plain:
         return True
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-    return watch is not None and watch.conditions == tuple(bound for bound, _ in wanted)
+    watched = [*wanted, *joins.also_watched(transition)]
+    return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
 def _set_date(decision: RecipeDecision, transition: Transition) -> None:
@@ -262,7 +263,9 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     _stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
-    decision.watch(watch, wanted, or_outdated=triggers.has_durations(transition))
+    if not transition.plain:
+        wanted = [*wanted, *joins.also_watched(transition)]
+    decision.watch(watch, wanted, or_outdated=triggers.is_told_of_gone(transition))
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
