@@ -66,6 +66,9 @@ class RunView(Protocol):
     def caller(self, run: int) -> Caller | None:
         """The run and step that called a run."""
 
+    def name_of(self, run: int) -> str | None:
+        """The full name of the definition that a run follows, or None when it was forgotten."""
+
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""
 

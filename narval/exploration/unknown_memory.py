@@ -177,6 +177,10 @@ class AnyMemory:
         """None: what is near a caller is in memory too."""
         return None
 
+    def name_of(self, run: int) -> str | None:
+        """None: what other runs have made is as what was there before."""
+        return None
+
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
         """True if a call elsewhere has reserved an element that would fit."""
         return not contradictory(demands(bound)) and not self._choices.whether()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import inf
 
 from narval.memory.elements.changes import MarkScope
@@ -31,6 +32,27 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
                 if replaced is not None and bound.test(memory.tree(replaced)):
                     pending.append(before)
     return since
+
+
+def in_force(memory: Memory, eid: int) -> list[int]:
+    """The versions of an element that count now, oldest first: itself, or those of its name that it was
+    replaced by, one after another; none where it was replaced by nothing, or is forgotten.
+
+    Looks at the elements of its name that are younger.
+    """
+    element = memory.element(eid)
+    if element is None or eid not in memory.outdated:
+        return [] if element is None else [eid]
+    younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
+    versions, found = {eid}, []
+    for other in reversed(younger):
+        made = memory.element(other)
+        if made is not None and made.origin is not None and not versions.isdisjoint(made.origin.inputs):
+            if other in memory.outdated:
+                versions.add(other)
+            else:
+                found.append(other)
+    return found
 
 
 def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:

@@ -18,9 +18,7 @@ OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
 def write(to, text): ...
 """
-INVOICES = """from narval import Input, Output, action
-@action(outputs=[Output("invoice", "invoice")])
-def write(): ...
+INVOICES = """from narval import Input, action
 @action(inputs=[Input("invoice", "invoice")])
 def remind(invoice): ...
 @action(inputs=[Input("payment", "payment")])
@@ -78,7 +76,6 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "invoices.collect",
         "invoices.remind",
         "invoices.thank",
-        "invoices.write",
         "mail.acknowledge",
         "web.look",
     }

@@ -205,8 +205,8 @@ class Dialogue:
         self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
-        given = environment or {}
-        self.tell(run, Started(self._next(), self.now, tuple(elements), caller, attempt, resume, given))
+        first = tuple(elements)
+        self.tell(run, Started(self._next(), self.now, first, caller, attempt, resume, environment or {}))
         return run
 
     def begins(self, step: str, run: int | None = None, given: int | None = None) -> int:
@@ -257,15 +257,8 @@ class Dialogue:
         """A source yields."""
         call = self.call_of(step, run)
         of, _ = self.calls[call.call]
-        self.tell(
-            of,
-            Produced(
-                self._next(),
-                self.now,
-                call.call,
-                tuple(OutputElement(canonical(document)) for document in xml),
-            ),
-        )
+        elements = tuple(OutputElement(canonical(document)) for document in xml)
+        self.tell(of, Produced(self._next(), self.now, call.call, elements))
 
     def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
         """Someone asks a run for an operation; its answer. Raises Refusal."""
@@ -368,8 +361,7 @@ class Dialogue:
 
     def state(self, run: int) -> str:
         """The run's own word for its state."""
-        status: str = self.states[run].status
-        return status
+        return str(self.states[run].status)
 
     def xml(self, eid: int) -> str:
         """The bytes of an element, as text."""
@@ -418,6 +410,9 @@ class Dialogue:
     def caller(self, run: int) -> Caller | None:
         return self.callers.get(run)
 
+    def name_of(self, run: int) -> str | None:
+        return self.definitions[run].full_name if run in self.definitions else None
+
     def reserved(self, bound: Any, scope: Any) -> bool:
         return self.memory.reserved_for(bound, scope)
 
@@ -430,8 +425,7 @@ class Dialogue:
     def definition(self, kind: str, name: str) -> Any:
         if kind == "node-type":
             return NodeType(self.node_types[name]) if name in self.node_types else None
-        found = self.library.called(kind, name)
-        return found[0] if found else None
+        return next(iter(self.library.called(kind, name)), None)
 
     def ask(self, function: str, arguments: Any) -> Any:
         self.questions.append((function, dict(arguments)))

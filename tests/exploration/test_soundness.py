@@ -73,7 +73,8 @@ class Watched(Dialogue):
 @st.composite
 def timed_plans(draw: st.DrawFn) -> str:
     """A recipe with calls that are tried again or have a time limit, and transitions that wait for dates, and
-    for elements to last, or for one that goes with another, or take all that fit.
+    for elements to last, or for one that goes with another, or take all that fit,
+    or nothing.
     """
     text = draw(plans())
 
@@ -94,7 +95,10 @@ def timed_plans(draw: st.DrawFn) -> str:
             first, _, second = text.rpartition("</match>")
             text = f"{first}[@n = $it/@n]</match>{second}"
             return text.replace("<condition", '<condition as="it"', 1)
-        if "on-error" in text:
+        if draw(st.integers(0, 4)) == 0:
+            first, _, second = text.rpartition('use="no"')
+            text = f'{first}absent="yes"{second}' if first else text
+        if "on-error" in text or "absent" in text:
             return text
         duration = draw(st.sampled_from(["", "", ' for="2s"', ' for="1m"', ' list="yes"']))
         return text.replace("<condition", f"<condition{duration}")

@@ -120,7 +120,9 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         used = (condition.condition.variables for condition in transition.conditions)
         transition.names = tuple(given.name for given in transition.conditions if given.name)
         transition.joins = frozenset(transition.names) & frozenset[str]().union(*used)
-        transition.plain = not transition.joins and not any(given.listed for given in transition.conditions)
+        transition.plain = not transition.joins and not any(
+            given.listed or given.absent for given in transition.conditions
+        )
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
         transition.rivals = in_order(rivals.values())
 

@@ -179,6 +179,7 @@ class _TransitionReader:
         self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
+        self._refuse_with_absence(entry)
         if any(written.get("on-error") for written, _ in ins):
             self._refuse_durations(entry)
         return Transition(
@@ -193,6 +194,13 @@ class _TransitionReader:
             entry.node.line,
             appointments=tuple(appointments(self._reading, entry.of("time"))),
         )
+
+    def _refuse_with_absence(self, entry: Entry) -> None:
+        for condition in entry.of("condition"):
+            for word in ("use", "list", "as", "for") if condition.get("absent") else ():
+                if condition.get(word):
+                    message = f"{word}: a condition with absent takes nothing; remove this, or absent"
+                    self._reading.fault(condition, message, word)
 
     def _refuse_durations(self, entry: Entry) -> None:
         for condition in entry.of("condition"):

@@ -66,6 +66,7 @@ WORDS: Words = {
             "for": Attribute(duration),
             "as": Attribute(variable),
             "list": Attribute(yes_no),
+            "absent": Attribute(yes_no),
         },
         CONDITION.children,
     ),

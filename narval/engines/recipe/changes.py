@@ -63,7 +63,8 @@ class StepBlocked(PlanChange, frozen=True):
 
 class StepRunning(PlanChange, frozen=True):
     """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one. `at` is its moment, if the step may be called again (N40).
+    the elements that will have one. `at` is its moment, if the step may be called again (N40). `fed`: it uses
+    up an element that the recipe, which restarts, has not made itself (N28).
     """
 
     step: str
@@ -74,6 +75,7 @@ class StepRunning(PlanChange, frozen=True):
     foreach: ForeachCalls | None = None
     selected: tuple[int, ...] = ()
     at: float = 0.0
+    fed: bool = False
 
 
 class CallMade(PlanChange, frozen=True):
@@ -250,13 +252,16 @@ class DurationEnded(PlanChange, frozen=True):
 class TransitionFired(PlanChange, frozen=True):
     """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
     `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
-    other transition had led to."""
+    other transition had led to. `fed`: it has waited for an element that the recipe, which restarts, has not
+    made itself, or uses one up (N28).
+    """
 
     transition: str
     took: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    fed: bool = False
 
 
 class MadeImpossible(PlanChange, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from narval.engines.decision import Decision, Wanted, resolve
 from narval.engines.engine import Lookup
 from narval.engines.recipe.changes import PlanChange, PlanMoved
 from narval.engines.recipe.state import PlanState
-from narval.memory.elements.element import Element
+from narval.memory.elements.element import SIGNAL, Element
 
 PLAN = "plan"
 """The variable that stands for the plan's own element (N10)."""
@@ -96,6 +97,32 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     def bindings(self, variables: frozenset[str]) -> Bindings:
         """The elements that variables stand for (N10)."""
         return bindings(self.definition, self.state, variables, self.view.element)
+
+    @property
+    def counts_food(self) -> bool:
+        """True while it matters to the next plan of the recipe what this one is given (N28)."""
+        return self.definition.restart != "no" and not self.state.waited
+
+    def is_fed(self, eids: Iterable[int]) -> bool:
+        """True if the recipe has not made one of these elements itself: they will come to an end."""
+        return not all(self._is_homemade(eid) for eid in eids)
+
+    def _is_homemade(self, eid: int) -> bool:
+        """True if a plan of this recipe made an element, or a run that such a plan called.
+
+        What a source in it yields, and a signal told to it, come from outside.
+        """
+        element, name = self.view.element(eid), self.definition.full_name
+        origin = element.origin if element is not None and element.name != SIGNAL else None
+        run = origin.run if origin is not None else 0
+        while run:
+            if run == self.state.eid or self.view.name_of(run) == name:
+                step = self.definition.steps.get(origin.step) if origin is not None else None
+                target = None if step is None else self.view.definition(step.kind, step.target)
+                return getattr(target, "where", "") != "source"
+            caller, origin = self.view.caller(run), None
+            run = caller.run if caller is not None else 0
+        return False
 
     def surroundings(
         self,

@@ -132,7 +132,8 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         for link in transition.ins
     )
     took = taken(transition, state.transition(transition.id))
-    lacking = "some condition has no element"
+    absence = any(condition.absent for condition in transition.conditions)
+    lacking = "some condition does not hold" if absence else "some condition has no element"
     if transition.id in state.awaiting_duration:
         young = state.transition(transition.id)
         lacking = f"{young_elements(young)} must still fit for a while"

@@ -52,6 +52,8 @@ def _condition(condition: TransitionCondition) -> str:
     text = " and ".join(pattern.text for pattern in condition.condition.patterns)
     if condition.listed:
         text = f"all {text}"
+    if condition.absent:
+        text = f"no {text}"
     if condition.name:
         text += f" as {condition.name}"
     return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"

@@ -72,11 +72,11 @@ def timer_fired(decision: RecipeDecision, wake: str) -> bool:
     return False
 
 
-def bind_anew(decision: RecipeDecision, ended: Step) -> None:
-    """Look again for what ends a rest, or set its watch anew: `$step` has elements now (N10)."""
+def bind_anew(decision: RecipeDecision, *names: str) -> None:
+    """Look again for what ends a rest, or set its watch anew: these variables have elements now (N10)."""
     for identifier in tuple(decision.state.resting):
         step, run = decision.definition.steps[identifier], decision.state.step(identifier)
-        if step.until is None or ended.id not in step.until.variables:
+        if step.until is None or step.until.variables.isdisjoint(names):
             continue
         if is_satisfied(decision, step):
             _done_waiting(decision, step)

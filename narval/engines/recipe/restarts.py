@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from narval.engines import commands
 from narval.engines.backoff import restart_wait
-from narval.engines.recipe import steps
 from narval.engines.recipe.decision import RecipeDecision
 
 
@@ -23,16 +22,6 @@ def after_end(decision: RecipeDecision) -> None:
 def begin_next(decision: RecipeDecision) -> None:
     """Begin the next plan: at once, or a second after this one began if nothing has held this one up."""
     state = decision.state
-    at = None if _was_limited(decision) else state.started + commands.RESTART_PAUSE
+    at = None if state.waited else state.started + commands.RESTART_PAUSE
     late = at is None or at <= decision.event.at
     decision.command(commands.Start(state.definition, state.first, None if late else at))
-
-
-def _was_limited(decision: RecipeDecision) -> bool:
-    """True if plans of this recipe cannot follow each other for ever: it waited, or used an element up."""
-    state, recipe = decision.state, decision.definition
-    fired = (part for part in recipe.transitions.values() if state.transition(part.id).took)
-    if state.waited or any(condition.use for part in fired for condition in part.conditions):
-        return True
-    ran = (step for step in recipe.steps.values() if state.step(step.id).state in ("done", "history"))
-    return any(steps.uses(decision, step) for step in ran)

@@ -59,7 +59,9 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     MOVES: ClassVar[Moves] = PLAN_MOVES
 
     waited: bool = False
-    """True once it has waited for a date, or for an element that was not there or not free."""
+    """True once it has waited for a date, or for an element that was not free; or, of a recipe that restarts,
+    has waited for an element from elsewhere, or used one up.
+    """
     steps: dict[str, StepRun] = {}
     transitions: dict[str, TransitionRun] = {}
     calls: dict[str, str] = {}
@@ -171,6 +173,8 @@ def _step_running(state: PlanState, change: StepRunning) -> None:
         state.blocked.pop(change.step, None)
     run = _move_step(state, change.step, "running")
     run.watch = ""
+    if change.fed:
+        state.waited = True
     if change.call:
         run.calls[change.call] = CallRun(change.inputs, change.reserved, change.source)
         state.calls[change.call] = change.step
@@ -203,15 +207,12 @@ def _step_resting(state: PlanState, change: StepResting) -> None:
     run = state.steps[change.step]
     run.until, run.watch, run.wake = change.until, change.watch, change.wake
     state.resting[change.step] = None
+    state.waited = True
 
 
 def _rest_ended(state: PlanState, change: RestEnded) -> None:
-    _rest_no_more(state, change.step)
-
-
-def _rest_no_more(state: PlanState, step: str) -> None:
-    del state.resting[step]
-    run = state.steps[step]
+    del state.resting[change.step]
+    run = state.steps[change.step]
     run.until, run.watch, run.wake = 0.0, "", ""
 
 
@@ -324,7 +325,6 @@ def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
 def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:
     _move_transition(state, change.transition, "wait-condition").watch = change.watch
     state.waiting[change.transition] = None
-    state.waited = True
 
 
 def _duration_started(state: PlanState, change: DurationStarted) -> None:
@@ -351,6 +351,8 @@ def _transition_fired(state: PlanState, change: TransitionFired) -> None:
     else:
         run = state.transitions[change.transition] = TransitionRun("fired", change.took)
     run.counts = change.counts
+    if change.fed:
+        state.waited = True
     for step in change.ends:
         _move_step(state, step, "history")
         if state.in_error:
@@ -382,7 +384,7 @@ def _plan_moved(state: PlanState, change: PlanMoved) -> None:
         _end_duration(state, transition)
     state.blocked.clear()
     for step in tuple(state.resting):
-        _rest_no_more(state, step)
+        _rest_ended(state, RestEnded(step))
     for step in tuple(state.following):
         _follow_no_more(state, step)
 

@@ -79,12 +79,6 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
         return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
 
 
-def uses(decision: RecipeDecision, step: Step) -> bool:
-    """True if the step's calls use elements up, which it is not given again (N18)."""
-    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-    return isinstance(prototype, Prototype) and any(slot.use or slot.outdates for slot in prototype.inputs)
-
-
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """Fail a step that cannot be run, and with it the plan (N17, N26)."""
     error = decision.add_error(kind, message, step, input=input)
@@ -113,7 +107,8 @@ def _call_once(
         return
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
-    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source)
+    fed = decision.counts_food and decision.is_fed(search.used_up(inputs))
+    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
 
 
 def _call_for_each(
@@ -152,7 +147,8 @@ def _call_for_each(
     shared = search.commit_inputs(assigned)
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
-    decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
+    fed = decision.counts_food and decision.is_fed(search.used_up(((slot.id, eids), *shared)))
+    decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     if source:
         watch = decision.identifier()
         decision.change(SelectionFollowed(step.id, watch))
@@ -222,13 +218,14 @@ def _call(
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
     source: bool = False,
+    fed: bool = False,
 ) -> None:
     """Make the call of the step, or that for the element `given`, which has been taken."""
     call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
     if given is None and not (at and decision.state.step(step.id).state == "running"):
-        decision.change(StepRunning(step.id, call, taken, reserved, source, at=at))
+        decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = inputs, listed, elements, nearby, step.timeout, step.on_restart

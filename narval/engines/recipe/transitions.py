@@ -7,7 +7,8 @@ in-step are *rivals*: one of them fires at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
@@ -48,7 +49,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
-    repeats.bind_anew(decision, step)
+    repeats.bind_anew(decision, step.id)
     _fail_if_unhandled(decision)
 
 
@@ -171,6 +172,7 @@ def _choose(
     if names:
         for transition in _waiting_for(decision, *names):
             _wait_anew(decision, transition)
+        repeats.bind_anew(decision, *names)
 
 
 def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
@@ -186,7 +188,8 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     if transition.plain:
         return True
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-    return watch is not None and watch.conditions == tuple(bound for bound, _ in wanted)
+    watched = [*wanted, *joins.also_watched(transition)]
+    return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
 def _set_date(decision: RecipeDecision, transition: Transition) -> None:
@@ -212,13 +215,26 @@ def _fire(
     took: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> None:
+    fed = False
     if took:
         decision.use_matches(wanted, took, counts)
+        if decision.counts_food:
+            waited = transition.id in decision.state.waiting
+            fed = decision.is_fed(took if waited else _used(wanted, took, counts))
     _stop_waiting(decision, transition)
-    _go(decision, transition, took, counts)
+    _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
+
+
+def _used(wanted: Wanted, took: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[int]:
+    """The elements that conditions take once."""
+    at = 0
+    for (_, scope), count in zip(wanted, counts or repeat(1, len(took)), strict=True):
+        if scope is not None:
+            yield from took[at : at + count]
+        at += count
 
 
 def _go(
@@ -226,6 +242,8 @@ def _go(
     transition: Transition,
     took: tuple[int, ...] = (),
     counts: tuple[int, ...] = (),
+    *,
+    fed: bool = False,
 ) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and not decision.state.has_fired
@@ -234,7 +252,7 @@ def _go(
     if not known.keys().isdisjoint(reached):
         starts = tuple([step for step in starts if step.id not in known])
         reached = tuple([step.id for step in starts])
-    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts))
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:
         restarts.begin_next(decision)
     decision.to_run.extend(starts)
@@ -245,7 +263,9 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     _stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
-    decision.watch(watch, wanted, or_outdated=triggers.has_durations(transition))
+    if not transition.plain:
+        wanted = [*wanted, *joins.also_watched(transition)]
+    decision.watch(watch, wanted, or_outdated=triggers.is_told_of_gone(transition))
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:

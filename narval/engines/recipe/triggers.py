@@ -110,7 +110,21 @@ def elements_for(decision: RecipeDecision, transition: Transition, wanted: Wante
 def slots_of(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
     """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
     again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
-    return decision.slots(around(decision, transition), wanted, again)
+    slots = decision.slots(around(decision, transition), wanted, again)
+    if transition.plain:
+        return slots
+    absent = (condition.absent for condition in transition.conditions)
+    return [_nothing(slot) if none else slot for slot, none in zip(slots, absent, strict=True)]
+
+
+def _nothing(slot: Slot) -> Slot:
+    """A slot that takes nothing, as that of a condition that wants nothing to be there (N44)."""
+    return Slot(slot.id, lambda: iter(()), optional=True)
+
+
+def is_told_of_gone(transition: Transition) -> bool:
+    """True if a transition must know of elements that count no more, not only of those that come."""
+    return has_durations(transition) or any(condition.absent for condition in transition.conditions)
 
 
 def around(decision: RecipeDecision, transition: Transition) -> CandidateSearch:

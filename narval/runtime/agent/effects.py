@@ -12,6 +12,7 @@ from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
+from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
@@ -75,7 +76,7 @@ class TurnEffects:
         for eid in command.eids:
             if eid in agent.memory.declared:
                 self._transfer_declaration(run, eid)
-        _tell_of_outdated(agent, command.eids)
+        tell_of_gone(agent, command.eids)
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
         """Declare in place of an element the one of its name that a run has just made of it, so that what
@@ -122,7 +123,9 @@ class TurnEffects:
 
     def start_run(self, run: Run, command: commands.Start) -> None:
         """Begin another run, now or at a moment (N28)."""
-        job = StartRun(command.name, command.elements, command.attempt, run.by, run.actor)
+        job = StartRun(
+            command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
+        )
         if command.at is None:
             start_again(self._transaction, job)
         else:
@@ -158,20 +161,25 @@ _NOTHING = (None, None)
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
     """Let elements count no more though no run replaced them, and tell runs that watch for that (N18)."""
     transaction.change(changes.Outdated(eids))
-    _tell_of_outdated(transaction.agent, eids)
+    tell_of_gone(transaction.agent, eids)
 
 
-def _tell_of_outdated(agent: AgentState, eids: tuple[int, ...]) -> None:
-    for eid in eids if agent.watches.any_of_outdated else ():
+def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
+    """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
+    for eid in eids if agent.watches.any_of_gone else ():
+        run = agent.runs.get(eid)
+        if run is not None and not agent.watches.misses(run.kind):
+            continue
         element = agent.memory.element(eid)
-        if element is not None:
-            for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
+        if element is not None and agent.watches.misses(element.name):
+            for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:
-    """Begin a top-level run with those of its elements that are still there."""
-    there = tuple(eid for eid in job.elements if eid in transaction.agent.memory)
+    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it."""
+    memory = transaction.agent.memory
+    there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
     if (
         start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, ancestors=job.ancestors)

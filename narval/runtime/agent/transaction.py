@@ -17,8 +17,8 @@ from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Element, Origin
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.jobs import Job, encode_job
-from narval.runtime.agent.run import Run, RunTable, row_of
+from narval.runtime.agent.jobs import Job, StartRun, encode_job
+from narval.runtime.agent.run import Run, row_of
 from narval.runtime.store.batch import Batch, MomentRow, Offer
 
 
@@ -31,10 +31,12 @@ class Pending(msgspec.Struct, eq=False):
 
 
 class InUse:
-    """The elements that calls under way were given, those that came back in this turn among them."""
+    """The elements that calls under way were given, those that came back in this turn among them, and those
+    that runs will be given which begin at a moment (N28).
+    """
 
-    def __init__(self, runs: RunTable) -> None:
-        self._runs = runs
+    def __init__(self, agent: AgentState) -> None:
+        self._agent = agent
         self._eids: set[int] | None = None
 
     def reset(self) -> None:
@@ -44,7 +46,9 @@ class InUse:
     def eids(self) -> set[int]:
         """All of them."""
         if self._eids is None:
-            self._eids = self._runs.in_use()
+            jobs = (job for _, _, job in self._agent.clockwork.timers.waiting())
+            first = (job.elements for job in jobs if isinstance(job, StartRun))
+            self._eids = self._agent.runs.in_use().union(*first)
         return self._eids
 
     def add(self, call: Call) -> None:
@@ -62,7 +66,7 @@ class Transaction:
 
     def __init__(self, agent: AgentState) -> None:
         self.agent = agent
-        self.in_use = InUse(agent.runs)
+        self.in_use = InUse(agent)
         self.begin(0.0)
 
     def begin(self, at: float) -> None:

@@ -104,6 +104,11 @@ class TurnView(LiveMemory):
         known = self._agent.runs.get(run)
         return known.caller if known is not None else None
 
+    def name_of(self, run: int) -> str | None:
+        """The definition that a run follows."""
+        known = self._agent.runs.get(run)
+        return known.name if known is not None else None
+
     @property
     def listeners(self) -> Mapping[str, int]:
         """The listeners to every run, and the bits of the events they listen to."""

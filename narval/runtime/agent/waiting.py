@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
 
 from narval.engines.commands import Watch
 from narval.engines.events import Event
 from narval.memory.elements.element import Tree
 from narval.memory.index.index import Index
-from narval.runtime.agent.run import Run
 from narval.runtime.store.batch import Offer
 
 WatchKey = tuple[int, str]
@@ -21,32 +19,34 @@ class Watches:
 
     def __init__(self) -> None:
         self.index: Index[WatchKey] = Index()
-        self._of_outdated: dict[WatchKey, None] = {}
-        """Watches that are told, too, when an element that fits is replaced."""
+        self._of_gone: Index[WatchKey] = Index()
+        """Watches that are told, too, when an element that fits is replaced or forgotten."""
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
         key = (run, command.watch)
         for bound in command.conditions:
             self.index.add(key, bound)
-        if command.or_outdated:
-            self._of_outdated[key] = None
+            if command.or_outdated:
+                self._of_gone.add(key, bound)
 
     def remove(self, run: int, watch: str) -> None:
         """Wake it no more; a watch that is not there is ignored."""
         self.index.discard((run, watch))
-        self._of_outdated.pop((run, watch), None)
+        self._of_gone.discard((run, watch))
 
     @property
-    def any_of_outdated(self) -> bool:
-        """True if some watch is told of elements that are replaced."""
-        return bool(self._of_outdated)
+    def any_of_gone(self) -> bool:
+        """True if some watch is told of elements that are there no more."""
+        return bool(len(self._of_gone))
 
-    def of_outdated(self, tree: Tree, runs: Mapping[int, Run]) -> Iterator[WatchKey]:
-        """The watches that are to be told that this element was replaced."""
-        for eid, watch in self._of_outdated:
-            if any(bound.test(tree) for bound in runs[eid].watches[watch].conditions):
-                yield eid, watch
+    def misses(self, name: str) -> bool:
+        """True if some watch may have to be told that an element of this name is there no more."""
+        return self._of_gone.interested(name)
+
+    def told_of_gone(self, tree: Tree) -> list[WatchKey]:
+        """The watches that are to be told that this element was replaced or forgotten."""
+        return self._of_gone.wakes(tree)
 
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):

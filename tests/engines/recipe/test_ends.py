@@ -142,6 +142,60 @@ def test_N28_a_plan_whose_step_uses_an_element_up_begins_again_at_once() -> None
     assert said.wishes(Start) == [Start("g.r")]
 
 
+USES = action("m.a", [Input("mail", "mail", use=True)], [Output("mail", "mail", optional=True)])
+
+
+def test_N28_a_plan_that_uses_up_what_the_recipe_made_itself_is_not_begun_again_within_a_second() -> None:
+    said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes"), USES)
+    said.add("<mail/>")
+    said.start("g.r")
+    said.returned("a", "<mail/>")
+    assert said.wishes(Start) == [Start("g.r")], "it was given one from elsewhere"
+    said.now = 200.0
+    said.start("g.r")
+    said.returned("a", "<mail/>")
+    assert said.wishes(Start) == [Start("g.r", (), 201.0)]
+
+
+def test_N28_what_a_step_or_a_called_run_of_the_same_plan_made_does_not_hold_it_up() -> None:
+    waits = transition("f", "c", "a b"), transition("t", "a", "z", "use mail"), transition("u", "z b", "d")
+    steps = (*map(step, "cazd"), step("b", "g.other", type="recipe"))
+    said = Dialogue(recipe("g.r", *steps, *waits, start="c", end="d", restart="yes"))
+    said.load(recipe("g.other", step("o"), start="o", end="o"), *(action(f"m.{name}") for name in "cazd"))
+    said.load(action("m.o", [], [Output("mail", "mail")]))
+    run = said.start("g.r")
+    said.returned("c")
+    said.returned("a")
+    child = said.begins("b")
+    assert said.transitions(run)["t"] == "wait-condition"
+    said.returned("o", "<mail/>", run=child)
+    said.answers(child)
+    said.returned("z")
+    said.returned("d")
+    assert said.wishes(Start) == [Start("g.r", (), 101.0)]
+
+
+def test_N28_what_a_source_or_a_person_gave_a_plan_comes_from_elsewhere() -> None:
+    fork, taken = transition("f", "c", "s a"), transition("t", "a", "z", "use mail")
+    said = Dialogue(recipe("g.r", *map(step, "csaz"), fork, taken, start="c", restart="yes"))
+    said.load(*(action(f"m.{name}") for name in "caz"))
+    said.load(action("m.s", [], [Output("mails", "mail", list=True)], source=True))
+    said.start("g.r")
+    said.returned("c")
+    said.produced("s", "<mail/>")
+    said.returned("a")
+    said.returned("z")
+    said.answer(said.call_of("s"), abandoned=True)
+    assert said.wishes(Start) == [Start("g.r")]
+
+    said = two_steps("yes", "use signal")
+    run = said.start("g.r")
+    said.says(run, "go")
+    said.returned("a")
+    said.returned("z")
+    assert said.wishes(Start) == [Start("g.r")]
+
+
 def test_N28_after_a_failure_it_starts_after_a_back_off_that_doubles() -> None:
     said = one(restart="yes")
     waits = []

@@ -147,6 +147,20 @@ def test_N40_a_variable_that_gets_its_elements_meanwhile_is_judged_anew() -> Non
     assert said.wakes == {}
 
 
+def test_N40_N42_a_name_that_gets_its_element_meanwhile_is_judged_anew() -> None:
+    fork, named = transition("f", "c", "remind a"), transition("t", "a", "b", "bill")
+    named = named.replace("<condition", '<condition as="first"')
+    parts = step("c"), fork, step("a"), named, step("b"), transition("j", "remind b", "z"), step("z")
+    said, run = plan(remind(until="payment[@of = $first/@of]"), *parts, start="c", end="z")
+    said.returned("c")
+    reminded(said)
+    said.returned("a")
+    said.arrives("<payment of='7'/>")
+    assert said.steps(run)["remind"] == "running"
+    said.arrives("<bill of='7'/>")
+    assert said.steps(run)["remind"] == "done"
+
+
 def test_N40_a_signal_to_the_plan_may_end_it() -> None:
     said, run = plan(remind(until="signal[@name='stop']"))
     reminded(said)

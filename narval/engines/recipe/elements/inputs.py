@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.arguments import fill
 from narval.definitions.recipe.definition import Step
@@ -136,6 +138,11 @@ class InputSearch:
         if not self._outdating:
             return ()
         return tuple([eid for slot, eids in settled if slot in self._outdating for eid in eids])
+
+    def used_up(self, settled: Inputs) -> Iterable[int]:
+        """The elements that the step is not given again."""
+        ends = {slot.id for slot in self.inputs if slot.use or slot.outdates}
+        return (eid for slot, eids in settled if slot in ends for eid in eids)
 
     def fitting(self, element: Element) -> list[Input]:
         """The inputs that an element fits, used or not."""

@@ -281,6 +281,11 @@ def _wait(wait: Row) -> Iterator[str]:
 
 def _condition(condition: Row) -> Iterator[str]:
     pattern, nearest = clean(condition["pattern"]), condition["nearest"]
+    if condition.get("absent"):
+        yield f"  {'met    ' if condition['met'] else 'not met'}  none fits {pattern}"
+        if nearest:
+            yield f"           element {nearest} does"
+        return
     if condition.get("lasting"):
         pattern += f" for {duration(condition['lasting'])}"
     if condition.get("since"):

@@ -1,0 +1,112 @@
+"""Plans that follow each other: what the next is given, and that nothing of it is lost meanwhile (N28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import narval
+from narval import SimulatedClock
+from narval.surfaces.python.agent import Agent
+
+MODULE = """
+from narval import Input, Output, action
+
+@action(runs="inline", inputs=[Input("count", "count", outdates=True)], outputs=[Output("count", "count")])
+def more(count):
+    return f"<count of='{count.attributes['of']}' n='{int(count.attributes['n']) + 1}'/>"
+
+@action(runs="inline", inputs=[Input("count", "count")], outputs=[Output("seen", "seen")])
+def look(count):
+    if count.attributes["n"] == "bad":
+        raise ValueError("bad")
+    return f"<seen of='{count.attributes['of']}' n='{count.attributes['n']}'/>"
+
+@action(runs="inline")
+def nothing():
+    pass
+
+@action(runs="inline", outputs=[Output("start", "start-plan")])
+def itself():
+    return "<start-plan recipe='w.itself'/>"
+"""
+WAITS = """<step id="wait" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="wait"/><out idref="do"/>
+    <condition use="yes"><match>tick</match></condition></transition>"""
+RECIPES = f"""<cookbook group="w">
+<recipe name="more" start_step="wait" end_step="do" restart="yes">{WAITS}
+  <step id="do" type="action" target="w.more"/>
+</recipe>
+<recipe name="look" start_step="wait" end_step="do" restart="yes">{WAITS}
+  <step id="do" type="action" target="w.look"/>
+</recipe>
+<recipe name="fails" start_step="do" end_step="do" restart="yes" decay="0">
+  <step id="do" type="action" target="w.look"/>
+</recipe>
+<recipe name="itself" start_step="do" end_step="do" restart="yes">
+  <step id="do" type="action" target="w.itself"/>
+</recipe>
+</cookbook>"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    path = tmp_path / "w.py"
+    path.write_text(MODULE)
+    with narval.open(clock=SimulatedClock("2026-03-02T10:00:00Z")) as agent:
+        agent.load(path)
+        agent.load(RECIPES)
+        yield agent
+
+
+def values(agent: Agent, pattern: str) -> list[tuple[str, str]]:
+    """Owner and number of the elements that fit and count, oldest first."""
+    known = agent.daemon.agent.memory
+    found = [element for element in agent.memory(pattern) if element.eid not in known.outdated]
+    return [(element.attributes["of"], element.attributes["n"]) for element in found]
+
+
+def ticks(agent: Agent) -> None:
+    agent.add("<tick/>")
+    agent.until_idle()
+
+
+def test_N28_the_next_plan_is_given_what_replaced_the_elements_of_the_first(agent: Agent) -> None:
+    agent.add("<count of='other' n='1'/>")
+    agent.start("w.more", "<count of='mine' n='1'/>")
+    for _ in range(3):
+        ticks(agent)
+    assert values(agent, "count") == [("other", "1"), ("mine", "4")]
+
+
+def test_N28_what_a_person_replaced_counts_too_and_what_was_outdated_is_left_out(agent: Agent) -> None:
+    agent.add("<count of='other' n='1'/>")
+    agent.start("w.look", "<count of='mine' n='1'/>")
+    ticks(agent)
+    (mine,) = [count.eid for count in agent.memory("count[@of='mine']")]
+    newer = agent.add("<count of='mine' n='2'/>", replace=mine)
+    ticks(agent)  # the plan under way began with the one before
+    ticks(agent)
+    assert values(agent, "seen")[-1] == ("mine", "2")
+    agent.ask("outdate", eids=[newer])
+    ticks(agent)
+    ticks(agent)
+    assert values(agent, "seen")[-1] == ("other", "1")
+
+
+def test_N5_N28_what_the_next_plan_is_given_is_not_forgotten_before_it_begins(agent: Agent) -> None:
+    agent.start("w.fails", "<count of='mine' n='bad'/>")
+    agent.elapse(minutes=20)
+    (mine,) = [count.eid for count in agent.memory("count")]
+    assert {error.attributes["type"] for error in agent.memory("error")} == {"ValueError"}
+    agent.add("<count of='mine' n='1'/>", replace=mine)
+    agent.elapse(minutes=6)
+    assert values(agent, "seen")[:1] == [("mine", "1")]
+
+
+def test_N28_a_recipe_that_restarts_and_starts_itself_does_not_double_each_second(agent: Agent) -> None:
+    agent.start("w.itself")
+    agent.elapse(seconds=12)
+    assert len(agent.runs()) < 600
