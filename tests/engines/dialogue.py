@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -136,6 +137,7 @@ class Dialogue:
         self.memory = Memory()
         self.library = Library(())
         self.load(*definitions)
+        self.current, self.text_of = partial(current, self.memory), text_of
         self.now = 100.0
         self.zone, self.up_since = "UTC", 0.0
         self.states: dict[int, Any] = {}
@@ -404,12 +406,6 @@ class Dialogue:
 
     def fits_since(self, eid: int, bound: Any, scope: Any, known: float = inf) -> float:
         return fits_since(self.memory, eid, bound, scope, known)
-
-    def current(self, eid: int) -> int | None:
-        return current(self.memory, eid)
-
-    def text_of(self, expression: Any, elements: Any) -> str:
-        return text_of(expression, elements)
 
     def context(self, run: int) -> Iterable[int]:
         return self.memory.contexts.of(run)
