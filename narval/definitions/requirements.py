@@ -22,6 +22,7 @@ class TransitionCondition(msgspec.Struct, frozen=True):
 
     `lasting`: it must have fitted, itself or the elements it replaced, for so many seconds (N38). `name` is
     the variable that stands for it from then on (N42). `listed`: it takes all that fit, one at least (N43).
+    `absent`: it holds as long as nothing fits, used or not, and takes nothing (N44).
     """
 
     condition: Condition
@@ -29,3 +30,4 @@ class TransitionCondition(msgspec.Struct, frozen=True):
     lasting: float | None = None
     name: str = ""
     listed: bool = False
+    absent: bool = False

@@ -33,7 +33,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
     for how many seconds an element must fit each of them (N38), where there is one that must. `reckoned` says
-    from what a date was (N41).
+    from what a date was (N41). `absent`: True for conditions that nothing may fit (N44), if there are any.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     until: float | None = None
     lasting: tuple[float | None, ...] = ()
     reckoned: str = ""
+    absent: tuple[bool, ...] = ()
 
 
 Lookup = Callable[[int], Element | None]

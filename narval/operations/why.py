@@ -5,7 +5,7 @@ an element what became of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 from narval.engines.engine import Wait
@@ -131,11 +131,13 @@ def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[s
     """The conditions of a run that such an element satisfies, and why this one is not taken, if it is not."""
     memory, definition, state = agent.memory, definition_of(agent, run), state_of(agent, run)
     for wait in run.engine.waiting_for(definition, state, run.watches):
-        for bound, scope in zip(wait.conditions, wait.scopes, strict=True):
+        absent = wait.absent or repeat(False)
+        for bound, scope, none in zip(wait.conditions, wait.scopes, absent, strict=False):
             if bound.test(memory.tree(element)):
                 free = memory.is_available(element.eid, scope)
                 obstacle = "" if free else ": ".join(_obstacle(memory, element.eid, scope))
-                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": bound.text}
+                pattern = f"none fits {bound.text}" if none else bound.text
+                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": pattern}
                 yield part | {"not": obstacle or None} | _run_of(agent, run.eid)
 
 
@@ -219,10 +221,11 @@ def _error(memory: Memory, eid: int) -> str:
 
 
 def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, Any]:
-    lasting = wait.lasting or (None,) * len(wait.conditions)
+    lasting = wait.lasting or repeat(None)
+    absent = wait.absent or repeat(False)
     conditions = [
-        _lasting(agent, now, run, bound, scope, seconds)
-        for bound, scope, seconds in zip(wait.conditions, wait.scopes, lasting, strict=True)
+        _absent(agent, run, bound) if none else _lasting(agent, now, run, bound, scope, seconds)
+        for bound, scope, seconds, none in zip(wait.conditions, wait.scopes, lasting, absent, strict=False)
     ]
     until = moment(wait.until)
     line: dict[str, Any] = {"id": wait.id, "for": wait.what, "until": until, "conditions": conditions}
@@ -235,12 +238,24 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children
+    under_way = [run.calls[call] for call in wait.calls if call in run.calls]
+    if under_way:
+        line["calls"] = [{"call": call.call, "inputs": list(json_forms.given_to(call))} for call in under_way]
     return line
 
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     found = next(_satisfying(agent, run, bound, scope), None)
     return _met(bound, found) | (_nearest(agent.memory, run.eid, bound, scope) if found is None else {})
+
+
+def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
+    """A condition that nothing may fit (N44): met, or not by the element that does."""
+    memory = agent.memory
+    found = next(_satisfying(agent, run, bound, None), None)
+    if found is None and memory.reserved_for(bound, None):
+        found = next((eid for eid in memory.select(bound) if eid in memory.reserved), None)
+    return _met(bound, found) | {"met": found is None, "absent": True}
 
 
 def _met(bound: Bound, eid: int | None) -> dict[str, Any]:

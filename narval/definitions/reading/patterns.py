@@ -113,6 +113,7 @@ class Patterns:
                 written.get("for"),
                 written.get("as") or "",
                 listed=written.get("list", False),
+                absent=written.get("absent", False),
             )
             for written, condition in conditions
             if condition is not None

@@ -25,10 +25,10 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
-    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
-    seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried: highest
-    priority first, then as in the file (N22). `sole` is the one transition out of it where that waits for
-    nothing but this step: it fires as soon as the step is done.
+    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
+    until an element fits `until` (N40). `outs` are in the order in which they are tried: highest priority
+    first, then as in the file (N22). `sole` is the one transition out of it where that waits for nothing but
+    this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, eq=False):
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
     until: Condition | None = None
-    every: float = 0.0
+    every: Appointment | None = None
     line: int = 1
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()
@@ -120,7 +120,9 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         used = (condition.condition.variables for condition in transition.conditions)
         transition.names = tuple(given.name for given in transition.conditions if given.name)
         transition.joins = frozenset(transition.names) & frozenset[str]().union(*used)
-        transition.plain = not transition.joins and not any(given.listed for given in transition.conditions)
+        transition.plain = not transition.joins and not any(
+            given.listed or given.absent for given in transition.conditions
+        )
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
         transition.rivals = in_order(rivals.values())
 

@@ -121,7 +121,7 @@ class _StepReader:
             on_restart=entry.get("on-restart", "retry"),
             max_parallel=entry.get("max-parallel"),
             until=None if until is None else Condition((until,)),
-            every=entry.get("every", 0.0),
+            every=entry.get("every"),
             line=entry.node.line,
         )
         if step.kind and step.target:
@@ -178,7 +178,9 @@ class _TransitionReader:
         """The transition; links to steps that are not there are left out."""
         self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
+        own = frozenset(name for condition in entry.of("condition") if (name := condition.get("as")))
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
+        self._refuse_with_absence(entry)
         if any(written.get("on-error") for written, _ in ins):
             self._refuse_durations(entry)
         return Transition(
@@ -191,8 +193,15 @@ class _TransitionReader:
             _context(self._reading, self._patterns, entry),
             tuple(times(self._reading, (time for time in entry.of("time") if not is_appointment(time)))),
             entry.node.line,
-            appointments=tuple(appointments(self._reading, entry.of("time"))),
+            appointments=tuple(appointments(self._reading, self._patterns, entry.of("time"), own)),
         )
+
+    def _refuse_with_absence(self, entry: Entry) -> None:
+        for condition in entry.of("condition"):
+            for word in ("use", "list", "as", "for") if condition.get("absent") else ():
+                if condition.get(word):
+                    message = f"{word}: a condition with absent takes nothing; remove this, or absent"
+                    self._reading.fault(condition, message, word)
 
     def _refuse_durations(self, entry: Entry) -> None:
         for condition in entry.of("condition"):

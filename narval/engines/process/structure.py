@@ -55,7 +55,7 @@ class _Reach:
     def __init__(self, process: Process, library: Library) -> None:
         self._process = process
         self._listened = bool(process.listeners or library.of("listener"))
-        self._classes = library.of("node")
+        self._classes = library.of("node-type")
         self._live = {node.id for node in process.start_nodes}
         self._taken = {arc.index for arc in process.arcs if self._may_leave(arc)}
         pending = list(process.start_nodes)

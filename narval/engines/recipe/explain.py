@@ -43,8 +43,13 @@ def _ended_well(definition: Recipe, state: PlanState) -> str:
 
 
 def _given_up(state: PlanState, transition: str) -> str:
-    """The reason why no date of a transition will come, and none is missed."""
-    return "its date was missed, and is not made up for"
+    """The reason why no date of a transition will come."""
+    gone = state.transition(transition).gone
+    if gone:
+        of = f"element {gone[0]}, which was" if len(gone) == 1 else f"elements {listed(gone)}, which were"
+        return f"its date was that of {of} outdated, and nothing has taken the place"
+    told = ", or could not be told" if state.status in ("failed-end", "failed") else ""
+    return f"its date was missed, and is not made up for{told}"
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
@@ -132,7 +137,8 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
         for link in transition.ins
     )
     took = taken(transition, state.transition(transition.id))
-    lacking = "some condition has no element"
+    absence = any(condition.absent for condition in transition.conditions)
+    lacking = "some condition does not hold" if absence else "some condition has no element"
     if transition.id in state.awaiting_duration:
         young = state.transition(transition.id)
         lacking = f"{young_elements(young)} must still fit for a while"

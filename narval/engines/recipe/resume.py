@@ -204,7 +204,8 @@ def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: L
     for transition, run in before.transitions.items():
         if transition not in past.fired:
             for at in range(len(run.counts or run.took)):
-                yield Reusable(transition, f"#{at + 1}", _there(run.taken_by(at), element))
+                if taken := _there(run.taken_by(at), element):
+                    yield Reusable(transition, f"#{at + 1}", taken)
 
 
 def _is_argument(element: Lookup, eid: int, step: str) -> bool:

@@ -10,17 +10,17 @@ from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.recipe.decision import bindings, conditions_of
-from narval.engines.recipe.explain import FOLLOWED, reason_of_step, unfired, young_elements
+from narval.engines.recipe.explain import FOLLOWED, listed, reason_of_step, unfired, young_elements
 from narval.engines.recipe.parts import NOT_ENDED, StepRun
 from narval.engines.recipe.state import PlanState
 from narval.errors import DefinitionError
 from narval.memory.elements.element import SIGNAL
 from narval.memory.elements.error_element import read_error
+from narval.memory.patterns.pattern import Bound
 
 _SIGNAL_ALONE = frozenset({SIGNAL})
 
 _THEN = "an element for each condition"
-"""The wait of a transition whose date has come."""
 
 
 def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch]) -> Iterator[Wait]:
@@ -41,22 +41,23 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
     for identifier in state.resting:
         yield _next_call(definition.steps[identifier], state.step(identifier), watches)
     for identifier in state.awaiting_date:
-        then = _THEN if definition.transitions[identifier].conditions else ""
+        then = _then(definition.transitions[identifier])
         yield Wait(
             identifier,
             "time",
             then,
             until=state.transition(identifier).date,
-            reckoned=_reckoned(definition.transitions[identifier]),
+            reckoned=_reckoned(definition.transitions[identifier], state),
         )
     for identifier in state.waiting:
-        watch, lasting = watches.get(state.transition(identifier).watch), _lasting(definition, identifier)
+        transition = definition.transitions[identifier]
+        asked = _conditions(watches.get(state.transition(identifier).watch)) | _words(transition)
         if identifier in state.awaiting_duration:
             run = state.transition(identifier)
             text = f"{young_elements(run)} to have fitted for long enough"
-            yield Wait(identifier, "condition", text, **_conditions(watch), until=run.until, lasting=lasting)
+            yield Wait(identifier, "condition", text, **asked, until=run.until)
         else:
-            yield Wait(identifier, *_kind_of_wait(watch), **_conditions(watch), lasting=lasting)
+            yield Wait(identifier, *_kind_of_wait(transition, asked.get("conditions", ())), **asked)
     if state.status == "running":
         yield from _joins(definition, state)
 
@@ -79,9 +80,11 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
         yield Wait(step.id, "try", text, until=until)
 
 
-def _reckoned(transition: Transition) -> str:
-    """The appointments of a transition as they are written (N41)."""
-    return " or ".join(appointment.text for appointment in transition.appointments)
+def _reckoned(transition: Transition, state: PlanState) -> str:
+    """The appointments of a transition as they are written (N41), and the elements that they are of (N45)."""
+    of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
+    written = " or ".join(appointment.text for appointment in transition.appointments)
+    return "; ".join([written, *of]) if written else ""
 
 
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
@@ -95,17 +98,27 @@ def _number(step: Step, attempt: int) -> str:
     return f"{attempt} of {step.retries + 1}" if attempt <= step.retries + 1 else str(attempt)
 
 
-def _kind_of_wait(watch: Watch | None) -> tuple[str, str]:
+def _kind_of_wait(transition: Transition, bounds: tuple[Bound, ...]) -> tuple[str, str]:
     """The kind of a transition's wait, a signal or elements, and what it waits for in words."""
-    if watch is not None and all(bound.names == _SIGNAL_ALONE for bound in watch.conditions):
-        return "signal", " and ".join(bound.text for bound in watch.conditions)
-    return "condition", "an element for each condition"
+    takes = not any(condition.absent for condition in transition.conditions)
+    if bounds and takes and all(bound.names == _SIGNAL_ALONE for bound in bounds):
+        return "signal", " and ".join(bound.text for bound in bounds)
+    return "condition", _then(transition)
 
 
-def _lasting(definition: Recipe, transition: str) -> tuple[float | None, ...]:
-    """For how many seconds each condition of a transition must hold; empty if none must."""
-    found = tuple(condition.lasting for condition in definition.transitions[transition].conditions)
-    return found if any(found) else ()
+def _then(transition: Transition) -> str:
+    """The wait of a transition for its conditions, once it waits for nothing else; "" if it has none."""
+    absent = [condition.absent for condition in transition.conditions]
+    if not any(absent):
+        return _THEN if absent else ""
+    return "nothing to fit any more" if all(absent) else f"{_THEN}, and nothing where nothing is to be"
+
+
+def _words(transition: Transition) -> dict[str, Any]:
+    """For how many seconds each condition must hold, and which are of absence; without those that none is."""
+    lasting = tuple(condition.lasting for condition in transition.conditions)
+    absent = tuple(condition.absent for condition in transition.conditions)
+    return {"lasting": lasting if any(lasting) else (), "absent": absent if any(absent) else ()}
 
 
 def _conditions(watch: Watch | None) -> dict[str, Any]:
@@ -207,19 +220,19 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
     run, until, reckoned = state.transition(transition.id), None, ""
     word = run.state
     wanted = conditions_of(definition, state, transition, element)
-    what, text = "condition", "an element for each condition"
+    what, text = "condition", _then(transition)
     if state.status != "running" or word in ("impossible", "fail"):
         over = f"it is {word}" if state.status == "running" else f"it is {word}, and the plan {state.status}"
         text = f"nothing any more ({over}); its conditions as they are judged now:"
     elif word == "wait-step":
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.awaiting_date:
-        what, text, until = "time", _THEN if wanted else "", run.date
-        reckoned = _reckoned(transition)
+        what, text, until = "time", text, run.date
+        reckoned = _reckoned(transition, state)
     elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not wanted):
         return None
     bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
-    lasting = _lasting(definition, transition.id)
-    return Wait(transition.id, what, text, bounds, scopes, until=until, lasting=lasting, reckoned=reckoned)
+    words = _words(transition)
+    return Wait(transition.id, what, text, bounds, scopes, until=until, reckoned=reckoned, **words)

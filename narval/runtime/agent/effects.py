@@ -76,7 +76,7 @@ class TurnEffects:
         for eid in command.eids:
             if eid in agent.memory.declared:
                 self._transfer_declaration(run, eid)
-        _tell_of_outdated(agent, command.eids)
+        tell_of_gone(agent, command.eids)
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
         """Declare in place of an element the one of its name that a run has just made of it, so that what
@@ -161,14 +161,20 @@ _NOTHING = (None, None)
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
     """Let elements count no more though no run replaced them, and tell runs that watch for that (N18)."""
     transaction.change(changes.Outdated(eids))
-    _tell_of_outdated(transaction.agent, eids)
+    tell_of_gone(transaction.agent, eids)
 
 
-def _tell_of_outdated(agent: AgentState, eids: tuple[int, ...]) -> None:
-    for eid in eids if agent.watches.any_of_outdated else ():
+def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
+    """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
+    for eid in eids if agent.watches.any_of_gone else ():
+        for waiting, watch in agent.watches.told_of(eid):
+            agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
+        run = agent.runs.get(eid)
+        if run is not None and not agent.watches.misses(run.kind):
+            continue
         element = agent.memory.element(eid)
-        if element is not None:
-            for waiting, watch in agent.watches.of_outdated(agent.memory.tree(element), agent.runs):
+        if element is not None and agent.watches.misses(element.name):
+            for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Forgotten
 from narval.memory.retention import IdleTracker, next_chunk
+from narval.runtime.agent.effects import tell_of_gone
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.transaction import Transaction
 
@@ -25,6 +26,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
             runs[holder].render_anew()
     for unheld in _contexts_left(transaction, fact):
         transaction.change(unheld)
+    tell_of_gone(transaction.agent, (*fact.eids, *fact.runs))
     transaction.change(fact)
     for run in fact.runs:
         runs.remove(run)

@@ -96,6 +96,11 @@ FAULTS = [
 ]
 
 
+for word, value in (("use", "yes"), ("list", "yes"), ("as", "none"), ("for", "1m")):
+    written = f'<condition absent="yes" {word}="§{value}"><match>email</match></condition>'
+    FAULTS.append((plan(written), [f"{word}: a condition with absent takes nothing; remove this, or absent"]))
+
+
 @pytest.mark.parametrize(("text", "messages"), FAULTS)
 def test_N42_each_fault_has_its_place(text: str, messages: list[str]) -> None:
     assert [fault.message for fault in faults_in(text)] == messages

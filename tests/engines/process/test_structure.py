@@ -139,3 +139,11 @@ def test_no_run_comes_where_it_is_said_that_none_can(data: st.DataObject) -> Non
         came = {str(token["node"]) for token in agent.run(run)["tokens"]}
     assert came.isdisjoint(never)
     assert {"a", "b"} <= came
+
+
+def test_the_guard_of_a_class_goes_before_the_one_that_is_written() -> None:
+    gate = Code(kind="node-type", group="m", name="gate", function="Gate", hooks=frozenset({"guard"}))
+    text = (
+        '<node name="s" type="gate" isStart="true"><guard>Discard</guard><arc to="b"/></node><node name="b"/>'
+    )
+    assert told(text, others=(gate,)) == []

@@ -1,4 +1,4 @@
-"""Conditions with names and lists, as one uses them: across restarts, explained, drawn, retried."""
+"""Conditions with names, of lists, of absence, as one uses them: across restarts, explained, retried."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import narval
+from narval import SimulatedClock
 from narval.surfaces.python.agent import Agent
 
 MODULE = """
@@ -33,6 +34,16 @@ RECIPES = """<cookbook group="w">
     <arguments>
       <alarm host="{$first/@host}">{$first/@user}, {$second/@user}, {$third/@user}</alarm>
     </arguments>
+  </step>
+</recipe>
+<recipe name="calm" start_step="wait" end_step="tell">
+  <step id="wait" type="action" target="w.nothing"/>
+  <transition id="none"><in idref="wait"/><out idref="tell"/>
+    <condition absent="yes"><match>fire</match></condition>
+    <condition absent="yes"><match>plan[@recipename='w.digest'][@state='running']</match></condition>
+  </transition>
+  <step id="tell" type="action" target="w.tell">
+    <arguments><alarm host="all">calm</alarm></arguments>
   </step>
 </recipe>
 <recipe name="digest" start_step="wait" end_step="tell" restart="yes">
@@ -150,3 +161,63 @@ def test_N43_a_digest_of_all_that_came(path: Path) -> None:
         agent.add("<mail topic='u' subject='three'/>")
         agent.until_idle()
         assert told(agent)[1] == ("u", "three")
+
+
+# --- absence ----------------------------------------------------------------------------------------------
+
+CALM = [("all", "calm")]
+
+
+def test_N44_the_last_that_fits_goes_and_why_names_it_until_then(agent: Agent) -> None:
+    fire = agent.add("<fire/>")
+    run = agent.start("w.calm")
+    agent.until_idle()
+    for waiting in (agent.why(run)["waiting"], agent.why(run, "none")["waiting"]):
+        (wait,) = waiting
+        assert wait["text"] == "nothing to fit any more"
+        burning, digesting = wait["conditions"]
+        assert (burning["met"], burning["absent"], burning["nearest"]) == (False, True, fire)
+        assert digesting["met"]
+    (waiting,) = agent.why(fire)["waiting"]
+    assert waiting["pattern"] == "none fits fire"
+    agent.add("<water/>", replace=fire)
+    agent.until_idle()
+    assert told(agent) == CALM
+
+
+def test_N44_a_run_is_there_until_its_element_does_not_fit_any_more(agent: Agent) -> None:
+    other, run = agent.start("w.digest"), agent.start("w.calm")
+    agent.until_idle()
+    assert told(agent) == []
+    (wait,) = agent.why(run)["waiting"]
+    assert [condition["nearest"] for condition in wait["conditions"]] == [None, other]
+    agent.ask("cancel", run=other)
+    agent.until_idle()
+    assert told(agent) == CALM
+
+
+def test_N44_what_is_forgotten_goes_too(path: Path) -> None:
+    clock = SimulatedClock("2026-03-02T10:00:00Z")
+    (path / "etc/narval.toml").write_text("forget_after = 60\n")
+    with narval.open(path, clock=clock) as agent:
+        agent.add("<fire/>")
+        agent.start("w.calm")
+        agent.until_idle()
+        assert told(agent) == []
+        clock.advance(3600)
+        agent.until_idle()
+        assert agent.memory("fire") == []
+        assert told(agent) == CALM
+
+
+def test_N44_the_wait_holds_across_a_restart(path: Path) -> None:
+    with narval.open(path) as agent:
+        fire = agent.add("<fire/>")
+        agent.start("w.calm")
+        agent.until_idle()
+    with narval.open(path) as agent:
+        agent.until_idle()
+        assert told(agent) == []
+        agent.add("<water/>", replace=fire)
+        agent.until_idle()
+        assert told(agent) == CALM

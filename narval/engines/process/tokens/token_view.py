@@ -20,27 +20,32 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
     }
     if found is None:
         return {"process": about}
+    node = process.nodes[found.node]
+    told = {"node": {**_brief_node(node), **_rest_of(node)}, "sets": _sets(state, found), "process": about}
+    return {**brief_view(process, state, found), **told}
+
+
+def brief_view(process: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
+    """A node token itself: without what its node says, its sets, and its process."""
     return {
-        "id": found.id,
-        "complete": found.completed is not None,
-        "guard_action": found.guard or None,
-        "execution_type": found.execution_type,
-        "backtracked": found.backtracked,
-        "node": _node(process.nodes[found.node]),
-        "environment": dict(found.environment),
-        "parents": [state.arcs[arc].parent for arc in found.parents],
-        "sets": _sets(state, found),
-        "process": about,
+        "id": token.id,
+        "complete": token.completed is not None,
+        "guard_action": token.guard or None,
+        "execution_type": token.execution_type,
+        "node": _brief_node(process.nodes[token.node]),
+        "environment": dict(token.environment),
+        "parents": [state.arcs[arc].parent for arc in token.parents],
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _brief_node(node: Node) -> dict[str, Any]:
+    path = node.external
+    about = {"id": node.id, "name": node.name, "type": node.type}
+    return {**about, "external": path[0] if path else None, "external_path": list(path)}
+
+
+def _rest_of(node: Node) -> dict[str, Any]:
     return {
-        "name": node.name,
-        "type": node.type,
-        "id": node.id,
-        "external": node.external[0] if node.external else None,
-        "external_path": list(node.external),
         "custom": dict(node.custom),
         "arcs": [{"name": arc.name, "to": arc.end.name} for arc in node.outs],
         "external_environment": dict(node.external_environment),

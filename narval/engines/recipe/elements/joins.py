@@ -1,4 +1,4 @@
-"""Conditions that depend on others of their transition (N42), or take all that fit (N43).
+"""Conditions that depend on others of their transition (N42), take all that fit (N43), or nothing (N44).
 
 Where a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes.
 So elements are chosen in order: of each condition whose name is used, the candidates in turn, nearest rank
@@ -23,6 +23,7 @@ from narval.engines.decision import Wanted
 from narval.engines.recipe import triggers
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.element import Element
+from narval.memory.elements.reserved import RUNS
 from narval.memory.patterns.pattern import Bound, named_one_of
 
 MOST_TRIED = 10_000
@@ -43,6 +44,16 @@ def elements_for(decision: RecipeDecision, transition: Transition) -> Found | No
 def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
     """The conditions as a watch has them: whatever could let the transition fire fits one of these."""
     return _Join(decision, transition).relaxed()
+
+
+def also_watched(transition: Transition) -> Wanted:
+    """The conditions that are watched besides where runs are to be absent.
+
+    A run is one element as long as it lasts: it may fit no more though nothing replaced it (N2).
+    """
+    names = [condition.condition.names for condition in transition.conditions if condition.absent]
+    of_runs = frozenset[str]().union(*(RUNS if found is None else RUNS & found for found in names))
+    return [(named_one_of(of_runs), None)] if of_runs else []
 
 
 class _Join:
@@ -105,10 +116,16 @@ class _Join:
     def _admit(self, last: int | None) -> bool:
         """True if the conditions of which `last` is the last that they depend on have an element each."""
         return all(
-            next(self._free(at), None) is not None
-            for at in range(len(self._conditions))
+            not self._is_present(at) if condition.absent else next(self._free(at), None) is not None
+            for at, condition in enumerate(self._conditions)
             if self._last_needed(at) == last
         )
+
+    def _is_present(self, at: int) -> bool:
+        """True if something fits a condition, be it used, reserved, or taken by another condition."""
+        bound = self._bound(at)
+        found = (eid for rank in self._around.ranks(bound, None)() for eid in rank)
+        return next(found, None) is not None or self._decision.view.reserved(bound, None)
 
     def _last_needed(self, at: int) -> int | None:
         """The position of the last condition that one depends on; None where it depends on none."""
@@ -139,10 +156,11 @@ class _Join:
 
     def _assigned(self) -> Found | None:
         """The elements of all conditions, as those whose names others use have been chosen."""
-        assigned = assign([self._slot(at) for at in range(len(self._conditions))])
+        wanting = [at for at, condition in enumerate(self._conditions) if not condition.absent]
+        assigned = assign([self._slot(at) for at in wanting])
         if assigned.missing:
             return None
-        given = [assigned.given[str(at)] for at in range(len(self._conditions))]
+        given = [assigned.given.get(str(at), ()) for at in range(len(self._conditions))]
         counts = tuple(map(len, given))
         return tuple(eid for eids in given for eid in eids), counts if set(counts) != {1} else ()
 

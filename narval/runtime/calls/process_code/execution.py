@@ -6,7 +6,7 @@ engine as the value of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,18 +61,17 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
     try:
         if "script" in payload:
             return Outcome(value={"effects": _run_script(payload)})
-        before = payload["tokens"].values()
-        hook = NodeHook(load(), payload, payload["token"], partial(_nearest, before))
+        hook = NodeHook(load(), payload, payload["token"], partial(_nearest, payload))
         return hook.completed(Outcome(conversion.elements(conversion.awaited(hook()))))
     except BaseException as error:
         return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
 
 
-def _nearest(tokens: Iterable[Mapping[str, Any]], node: str) -> Mapping[str, Any] | None:
-    """The first of some tokens that is on a node of that name and was not gone back from."""
-    for token in tokens:
-        if node in (token["node"]["name"], token["node"]["id"]) and not token["backtracked"]:
-            return token
+def _nearest(payload: Mapping[str, Any], node: str) -> Mapping[str, Any] | None:
+    """The nearest token on a node of that name, as far as a worker is told."""
+    for token in payload["near"]:
+        if node in (token["node"]["name"], token["node"]["id"]):
+            return {**token, "process": payload["token"]["process"]}
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from msgspec import structs
@@ -13,6 +14,8 @@ from narval.definitions.process.code import Code
 from narval.engines.commands import Call
 from narval.engines.engine import tokens_of
 from narval.engines.process.tokens import traversal
+from narval.engines.process.tokens.token import NodeToken
+from narval.engines.process.tokens.token_view import brief_view
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
@@ -33,7 +36,7 @@ machine processor time takes longer than by the clock.
 """
 
 ANCESTORS = 64
-"""So many tokens before its own a script can look at."""
+"""So many tokens before its own a script, or code in a worker, can look at."""
 
 
 class NodeCalls:
@@ -53,7 +56,7 @@ class NodeCalls:
         stub = self._targets.stubs.get(call.name)
         if stub is not None:
             where: Any = place_of_stub(stub)
-            code, definition = _stand_in(stub), structs.replace(definition, where=where)
+            code, definition = _stand_in(code, stub), structs.replace(definition, where=where)
         target = Target(
             action=call.name,
             where=definition.where,
@@ -75,8 +78,8 @@ def _node_call(
         raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
     token = _token_view(run, payload["token"])
     if definition.where == "worker":
-        before = _before(run, payload["token"])
-        return PreparedCall(target, {**payload, "token": token, "tokens": before}, timeout)
+        before = _near(run, payload["token"])
+        return PreparedCall(target, {**payload, "token": token, "near": before}, timeout)
     ready = NodeHook(
         code,
         payload,
@@ -121,6 +124,13 @@ def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
     return None if found is None else _token_view(run, found.id)
 
 
+def _near(run: Run, token: int) -> list[dict[str, Any]]:
+    """A token, and those before it as far as code in a worker may look, the nearest first, told in brief."""
+    found = traversal.traverse(run.state, token, "breadth", "back")
+    near = islice((one for one in found if isinstance(one, NodeToken)), ANCESTORS)
+    return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
+
+
 def _before(run: Run, token: int) -> dict[str, Any]:
     """A token, and those before it as far as a script may look, by id."""
     found, waiting = dict[str, Any](), deque([token])
@@ -137,6 +147,6 @@ def _token_view(run: Run, token: int) -> dict[str, Any]:
     return tokens_of(run.engine).token_view(run.definition, run.state, token)
 
 
-def _stand_in(stub: Callable[..., Any]) -> type:
-    """A node type whose hooks are a stub, which is called with the token."""
-    return type("Stub", (), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})
+def _stand_in(code: type, stub: Callable[..., Any]) -> type:
+    """A node type with the properties of another, whose hooks are a stub, which is called with the token."""
+    return type("Stub", (code,), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})
