@@ -138,7 +138,7 @@ def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
     run = agent.start("w.triage")
     agent.until_idle()
     reader = agent.start("w.read")
-    agent.runner.run(agent.daemon.host.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
+    agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
     (verdict,) = agent.memory("verdict")
     judged = agent.why(verdict.eid)["origin"]["call"]
     assert f"  made by     call {judged}" in list(answers.why(agent.why(verdict.eid)))
