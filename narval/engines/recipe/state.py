@@ -1,8 +1,4 @@
-"""The state of a plan, and how facts alter it (N21). `parts.py` has its steps, calls and transitions.
-
-A plan        ready → running → end → done      running → failed-end → failed
-              any that is not over → cancelled, and failed when narval itself broke down
-"""
+"""The state of a plan, and how facts alter it (N21). `parts.py` has its parts, and the tables of moves."""
 
 from __future__ import annotations
 
@@ -40,16 +36,17 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
     TriesReset,
     TryFailed,
+    VersionFollowed,
 )
-from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES, CallRun, StepRun, TransitionRun
+from narval.engines.recipe.parts import (
+    PLAN_MOVES,
+    STEP_MOVES,
+    TRANSITION_MOVES,
+    CallRun,
+    StepRun,
+    TransitionRun,
+)
 from narval.engines.run_state import Moves, RunState, apply_table, illegal_move
-
-PLAN_MOVES: dict[str, frozenset[str]] = {
-    "ready": frozenset({"running", "cancelled", "failed"}),
-    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
-    "end": frozenset({"done", "cancelled", "failed"}),
-    "failed-end": frozenset({"failed", "cancelled"}),
-}
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -84,6 +81,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
     """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
+    instead: dict[int, int] = {}
+    """Elements that others have taken the place of, each with that (N45)."""
 
     def step(self, step: str) -> StepRun:
         """The progress of a step."""
@@ -110,9 +109,6 @@ class PlanState(RunState, omit_defaults=True, gc=False):
 
 _TODO = StepRun()
 _WAITING = TransitionRun()
-
-
-# --- apply ----------------------------------------------------------------------------------------------
 
 
 def _move_step(state: PlanState, step: str, to: str) -> StepRun:
@@ -306,20 +302,25 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
     run.date, run.wake, run.since = change.date, change.wake, change.since
+    run.of, run.watch = change.of, change.watch
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.come, run.wake = True, ""
+    run.come, run.wake, run.watch = True, "", ""
     state.awaiting_date.pop(change.transition, None)
 
 
 def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.given_up, run.wake = True, ""
+    run.given_up, run.gone, run.wake, run.watch = True, change.gone, "", ""
     state.awaiting_date.pop(change.transition, None)
+
+
+def _version_followed(state: PlanState, change: VersionFollowed) -> None:
+    state.instead[change.old] = change.new
 
 
 def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:
