@@ -13,7 +13,8 @@ from itertools import repeat
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, repeats, restarts, triggers
+from narval.engines.recipe import explain, restarts, triggers
+from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.changes import (
     DateCome,
     DateGivenUp,
