@@ -1,4 +1,4 @@
-"""How facts alter a plan (N21): what was decided, and what was recorded before, by the same functions."""
+"""Facts of a plan as they alter its state (N21): those just decided, and those recorded before, alike."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
     TriesReset,
     TryFailed,
+    VersionFollowed,
 )
 from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES, CallRun, StepRun, TransitionRun
 from narval.engines.recipe.state import PlanState
@@ -230,20 +231,25 @@ def _step_failed(state: PlanState, change: StepFailed) -> None:
 def _date_set(state: PlanState, change: DateSet) -> None:
     run = _move_transition(state, change.transition, "wait-time")
     run.date, run.wake, run.since = change.date, change.wake, change.since
+    run.of, run.watch = change.of, change.watch
     state.awaiting_date[change.transition] = None
     state.waited = True
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.come, run.wake = True, ""
+    run.come, run.wake, run.watch = True, "", ""
     state.awaiting_date.pop(change.transition, None)
 
 
 def _date_given_up(state: PlanState, change: DateGivenUp) -> None:
     run = state.transitions.setdefault(change.transition, TransitionRun())
-    run.given_up, run.wake = True, ""
+    run.given_up, run.gone, run.wake, run.watch = True, change.gone, "", ""
     state.awaiting_date.pop(change.transition, None)
+
+
+def _version_followed(state: PlanState, change: VersionFollowed) -> None:
+    state.instead[change.old] = change.new
 
 
 def _transition_waiting(state: PlanState, change: TransitionWaiting) -> None:

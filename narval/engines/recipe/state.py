@@ -1,23 +1,12 @@
-"""The state of a plan (N21). `parts.py` has its steps, calls and transitions, `apply.py` how facts alter it.
-
-A plan        ready → running → end → done      running → failed-end → failed
-              any that is not over → cancelled, and failed when narval itself broke down
-"""
+"""The state of a plan (N21). `parts.py` has its parts and the tables of moves, `apply.py` what facts alter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
 
-from narval.engines.recipe.parts import StepRun, TransitionRun
+from narval.engines.recipe.parts import PLAN_MOVES, StepRun, TransitionRun
 from narval.engines.run_state import Moves, RunState
-
-PLAN_MOVES: dict[str, frozenset[str]] = {
-    "ready": frozenset({"running", "cancelled", "failed"}),
-    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
-    "end": frozenset({"done", "cancelled", "failed"}),
-    "failed-end": frozenset({"failed", "cancelled"}),
-}
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -52,6 +41,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
     """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
+    instead: dict[int, int] = {}
+    """Elements that others have taken the place of, each with that (N45)."""
 
     def step(self, step: str) -> StepRun:
         """The progress of a step."""
