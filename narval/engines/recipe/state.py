@@ -1,4 +1,4 @@
-"""The state of a plan (N21). `parts.py` has its parts and the tables of moves, `apply.py` what facts alter."""
+"""The state of a plan (N21). `parts.py` has its parts and the tables of moves, `apply.py` what alters it."""
 
 from __future__ import annotations
 
