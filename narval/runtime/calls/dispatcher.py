@@ -42,9 +42,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent.
 
-    `home` is the folder of the home, `prefix` the id of the agent (G1), with which outside ids of calls
-    begin. `timeout` is the time limit of calls that have none of their own, in seconds. `preparers` prepare,
-    by kind, the calls that are made in a way of their own.
+    `home` is the folder of the home, `name` that of the agent, `prefix` its id (G1), with which outside ids
+    of calls begin. `timeout` is the time limit of calls that have none of their own, in seconds. `preparers`
+    prepare, by kind, the calls that are made in a way of their own.
     """
 
     def __init__(
@@ -55,11 +55,13 @@ class Dispatcher:
         post: Post,
         *,
         home: Path | None,
+        name: str,
         prefix: str,
         timeout: float | None,
         preparers: Mapping[str, Prepare],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
+        self.name = name
         self._in_flight = CallsInFlight(executor, post)
         self.is_stopping = False
         self._timeout = timeout
@@ -165,6 +167,14 @@ class Dispatcher:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self._prefix}.{call}"
 
+    def has_calls(self) -> bool:
+        """True while the executor has a call of this agent."""
+        return self._in_flight.any()
+
+    def abandon_all(self) -> tuple[str, ...]:
+        """Give up all calls that the executor has, whose answers nobody wants any more; their outside ids."""
+        return self._in_flight.abandon_all()
+
     def busy(self) -> bool:
         """True if some call may yet go on by itself."""
         return self._in_flight.busy()
@@ -209,7 +219,9 @@ class Dispatcher:
             return None
         id = self.outside_id(call.call)
         return self._executor.at_once(
-            CallContext(id, run.eid, call.step, self._home, None, call.attempt, target, inputs)
+            CallContext(
+                id, run.eid, call.step, self._home, None, call.attempt, target, inputs, agent=self.name
+            )
         )
 
     def _context(
@@ -223,7 +235,7 @@ class Dispatcher:
     ) -> CallContext:
         made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
-        return CallContext(*made, target, inputs, timeout, family, call.program, payload)
+        return CallContext(*made, target, inputs, timeout, family, call.program, payload, agent=self.name)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

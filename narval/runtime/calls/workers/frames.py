@@ -59,6 +59,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     home: str | None
     allowance: Allowance
     payload: Mapping[str, Any] | None
+    agent: str = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

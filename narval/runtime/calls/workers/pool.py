@@ -106,7 +106,7 @@ class Workers(QueuedBackend):
         allowance = Allowance(self._limits.folders, self._limits.transform_memory, call.fetch_allow)
         plain = replace(target, function=None)
         caller = (call.id, call.run, call.step, call.attempt)
-        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, call.payload)
+        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, call.payload, call.agent)
 
     def _set_free(self, child: Child) -> None:
         if child in self._stale:

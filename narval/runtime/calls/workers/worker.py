@@ -122,7 +122,7 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     target, home = frame.target, None if frame.home is None else Path(frame.home)
     inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
     caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
-    call = CallContext(*caller, target, inputs, payload=frame.payload)
+    call = CallContext(*caller, target, inputs, payload=frame.payload, agent=frame.agent)
     call.attach(_Reporter(pipe).report)
     call.allow(frame.allowance.fetch)
     run = importlib.import_module(target.runner).answer if target.runner else _call
