@@ -99,7 +99,7 @@ class AgentHost:
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
-        self.last_turn = turn.at
+        self.last_turn = turn.transaction.at
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()

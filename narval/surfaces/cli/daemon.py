@@ -21,7 +21,7 @@ from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, connect, reach
+from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with connect(session.home, "look") as connection, session.lines(answers.log_line) as write:
+    with session.connect("look") as connection, session.lines(answers.log_line) as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))

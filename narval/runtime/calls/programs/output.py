@@ -121,11 +121,8 @@ class OutputFolder:
         """The output of a call's program, which is about to start."""
         if time.monotonic() - self._swept > SWEEP_EVERY:
             self.sweep()
-        if self._folder is None:
-            return ProgramOutput(self._listen(call), None)
-        return ProgramOutput(
-            self._listen(call), self._of(call.agent, self._folder) / str(call.run) / call.step
-        )
+        path = self._path_of(call, self._folder) if self._folder is not None else None
+        return ProgramOutput(self._listen(call), path)
 
     def sweep(self) -> None:
         """Remove the output of runs that are forgotten."""
