@@ -13,6 +13,7 @@ from narval.engines.commands import Watch
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import compile_pattern
+from narval.memory.patterns.pattern import condition as pattern_condition
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.engines.recipe.conditions import condition, took, values, waiting
 
@@ -267,8 +268,8 @@ def joined(draw: st.DrawFn) -> list[str]:
 
 
 def fits(pattern: str, eid: int, chosen: dict[str, int], elements: dict[int, Element]) -> bool:
-    nodes = {name: [Tree(elements[other]).root] for name, other in chosen.items()}
-    return compile_pattern(pattern).holds(Tree(elements[eid]), nodes)
+    named = {name: [elements[other]] for name, other in chosen.items()}
+    return pattern_condition(pattern).bind(named).test(Tree(elements[eid]))
 
 
 def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int, ...]]:
