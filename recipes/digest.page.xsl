@@ -12,9 +12,9 @@
 
   <n:prototype>
     <n:description lang="en">A page of the mails that came in, by what became of them, and of the news in feeds.</n:description>
-    <n:input id="mails" list="yes" optional="yes" newest="200"><n:match>email[not(@kind)]</n:match></n:input>
-    <n:input id="answers" list="yes" optional="yes" newest="400"><n:match>email[@kind]</n:match></n:input>
-    <n:input id="verdicts" list="yes" optional="yes" newest="400"><n:match>triage[@mail and @verdict]</n:match></n:input>
+    <n:input id="mails" list="yes" optional="yes" newest="100"><n:match>email[not(@kind)]</n:match></n:input>
+    <n:input id="answers" list="yes" optional="yes" newest="200"><n:match>email[@kind]</n:match></n:input>
+    <n:input id="verdicts" list="yes" optional="yes" newest="200"><n:match>triage[@mail and @verdict]</n:match></n:input>
     <n:input id="items" list="yes" optional="yes" newest="200"><n:match>item[@feed]</n:match></n:input>
     <n:output id="page"><n:match>html</n:match></n:output>
   </n:prototype>
@@ -24,6 +24,7 @@
   <!-- So many of a section are shown, and so much of a text; a page is for reading, memory keeps the rest. Of
        mails and items no more than that are looked at, the newest: a page costs the same however many came in. -->
   <xsl:param name="most" select="200"/>
+  <xsl:param name="newest" select="100"/>
   <xsl:param name="excerpt" select="240"/>
   <xsl:param name="subject" select="160"/>
 
@@ -87,7 +88,7 @@
       <xsl:if test="position() = 1">
         <p class="newest">
           <xsl:text>up to </xsl:text><xsl:call-template name="time"><xsl:with-param name="of" select="."/></xsl:call-template>
-          <xsl:if test="count($mails) = $most">, the newest <xsl:value-of select="$most"/> mails</xsl:if>
+          <xsl:if test="count($mails) = $newest">, the newest <xsl:value-of select="$newest"/> mails</xsl:if>
         </p>
       </xsl:if>
     </xsl:for-each>

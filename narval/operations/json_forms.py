@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Input, Output
+from narval.engines.commands import Call
 from narval.engines.engine import resumed_from
 from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
@@ -54,8 +55,17 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
     }
 
 
-def shown(agent: AgentState, found: Run, definition: Any, state: Any, context: Iterable[int]) -> Form:
-    """A run with its parts, its context, and the run and step that it was begun again from, or None."""
+def shown(
+    agent: AgentState,
+    found: Run,
+    definition: Any,
+    state: Any,
+    context: Collection[int],
+    under_way: Iterable[Call] = (),
+) -> Form:
+    """A run with its parts, its context, its calls, and the run and step that it was begun again from, or
+    None.
+    """
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed if "until" in part):
@@ -64,8 +74,32 @@ def shown(agent: AgentState, found: Run, definition: Any, state: Any, context: I
         **run(agent, found),
         **parts,
         "context": list(context),
+        "calls": _calls(agent, found, context, under_way),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
+
+
+def _calls(agent: AgentState, found: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:
+    """The calls of a run that gave something that it holds, and those under way, with their inputs (N8)."""
+    rows: dict[str, Form] = {}
+    for eid in context:
+        made = agent.memory.element(eid)
+        origin = made.origin if made is not None else None
+        if origin is not None and origin.run == found.eid and origin.call:
+            row = rows.setdefault(origin.call, _call(origin.call, origin.step, origin.inputs, []))
+            row["gave"].append(eid)
+    for call in under_way:
+        rows[call.call] = _call(call.call, call.step, given_to(call), None)
+    return list(rows.values())
+
+
+def given_to(call: Call) -> tuple[int, ...]:
+    """The elements that a call was given."""
+    return (*(eid for _, eids in call.inputs for eid in eids), *call.elements)
+
+
+def _call(call: str, step: str, inputs: Iterable[int], gave: list[int] | None) -> Form:
+    return {"call": call, "step": step, "inputs": list(inputs), "gave": gave}
 
 
 def past(agent: AgentState, found: Run, then: RunAt) -> dict[str, Any]:

@@ -141,7 +141,8 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     if at is not None:
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
-    return json_forms.shown(agent, found, definition, state, agent.memory.contexts.of(run))
+    context = tuple(agent.memory.contexts.of(run))
+    return json_forms.shown(agent, found, definition, state, context, found.calls.values())
 
 
 @operation("read")

@@ -238,6 +238,9 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children:
         line["runs"] = children
+    under_way = [run.calls[call] for call in wait.calls if call in run.calls]
+    if under_way:
+        line["calls"] = [{"call": call.call, "inputs": list(json_forms.given_to(call))} for call in under_way]
     return line
 
 

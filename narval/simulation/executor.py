@@ -176,6 +176,8 @@ class SimulatedExecutor(Executor):
         outcome = Outcome([OutputElement(xml) for xml in answer.elements], value=_done(context))
         if answer.error:
             outcome = Outcome(problem=Failure(answer.error, answer.message or f"{action} failed"))
+        if context.program is not None:
+            outcome = Outcome(value=_ended(answer))
         if context.timeout is not None and after > context.timeout:
             after, call.error = context.timeout, "timeout"
             message = f"{action} did not come back within {after:g} s"
@@ -219,6 +221,13 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
     if given is None:
         return ()
     return tuple(given) if isinstance(given, list) else (given,)
+
+
+def _ended(answer: CannedAnswer) -> dict[str, Any]:
+    """The value of a program that ends as an answer says: well, with a status, or by a signal."""
+    is_status = not answer.error or answer.error.isdigit()
+    how = {"status": int(answer.error or 0)} if is_status else {"signal": answer.error}
+    return {**how, "output": answer.message}
 
 
 def _done(context: CallContext) -> dict[str, Any] | None:

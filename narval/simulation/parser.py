@@ -302,6 +302,9 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
     names = (definition.full_name for definition in library)
     runs = {name: None for name in names if runnable(library, name) is not None}
     calls = {**library.of("action"), **library.of("transform")}
+    programs = {name for definition in library for name in getattr(definition, "programs", ())}
+    called = {**calls, **dict.fromkeys(programs)}
+    what_is_called = "action, transform or program" if programs else "action or transform"
 
     def fault(message: str, place: Any) -> None:
         faults.append(source.fault(message, place.line, place.column))
@@ -324,12 +327,24 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
     mentions: list[CannedAnswer | Expectation] = [*scenario.answers, *scenario.expectations]
     for mention in mentions:
         check_name(mention.recipe, runs, "definition", mention)
-        check_name(mention.action, calls, "action or transform", mention)
+        check_name(mention.action, called, what_is_called, mention)
     for answer in scenario.answers:
         target = cast(Action | Transform | None, calls.get(answer.action))
         if target is not None and (message := _misfit(answer, target, schemas)):
             fault(message, answer)
+        if target is None and answer.action in programs and (message := _no_end(answer)):
+            fault(message, answer)
     return faults
+
+
+def _no_end(answer: CannedAnswer) -> str:
+    """The reason why an answer is none that a program may give, or ""."""
+    if answer.elements:
+        return f"{answer.action} is a program, and gives no elements; error says how it ends"
+    if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
+        wanted = "a status, such as 3, or a signal, such as SIGTERM"
+        return f"{answer.action} is a program: error: expected {wanted}, found {answer.error!r}"
+    return ""
 
 
 def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:

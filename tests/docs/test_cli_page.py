@@ -27,6 +27,7 @@ VARIES = [
     (r"(\"(uptime|store|memory|age)\": )[\d.]+", r"\1N"),
     (r"\bpid(\"?:?) \d+", r"pid\1 N"),
     (r"\b(id|call|watch)(=|\": \"?)[\d.]+", r"\1\2N"),
+    (r"^\d+\.\d+(?= )", "CALL"),
     (r"(\"seq\": |^ *)\d+(?=,|  MOMENT)", "SEQ"),
     (r"\bnarval,? \d+\.\d+\.\d+", "narval VERSION"),
     (r"[ \t]+", " "),

@@ -196,6 +196,15 @@ def test_a_thousand_mails_are_counted_and_the_newest_shown() -> None:
     assert text_of(root.xpath("//p[@class='more']")[0]) == "and 800 older"
 
 
+def test_a_page_is_of_the_newest_so_many_mails_and_says_so() -> None:
+    transform = Loader(ROOT).load().library.of("transform")["digest.page"]
+    assert isinstance(transform, Transform)
+    newest = {slot.id: slot.newest for slot in transform.prototype.inputs}
+    assert newest == {"mails": 100, "answers": 200, "verdicts": 200, "items": 200}
+    told = page(mails=[mail(eid, {"date": f"2026-01-01T08:{eid % 60:02}:00Z"}) for eid in range(100)])
+    assert text_of(told.find(".//p[@class='newest']")).endswith("08:59 , the newest 100 mails")  # type: ignore[arg-type]
+
+
 # --- that it is safe ------------------------------------------------------------------------------------
 
 HOSTILE = [

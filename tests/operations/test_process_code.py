@@ -330,3 +330,14 @@ def test_section_18_the_external_of_a_node_imported_two_deep_is_the_outermost(at
         ("far:inner:a", "far", ["far", "inner"]),
         ("far:inner:s", "far", ["far", "inner"]),
     ]
+
+
+def test_a_stub_takes_the_place_of_a_node_type_with_properties(at: At) -> None:
+    agent, _ = at(LINE, TASKS)
+    agent.stub("task", lambda token: token.complete())
+    agent.load(
+        nodes("<node name='a' type='task' isStart='true'><custom><title>First</title></custom></node>", "q")
+    )
+    run = agent.start("text.q")
+    agent.until_idle()
+    assert (state(agent, run), agent.memory("todo")) == ("completed", [])

@@ -129,3 +129,29 @@ def test_a_long_story_names_the_first_and_counts_the_rest(agent: Agent) -> None:
     story = agent.why(agent.memory("rule")[0].eid)
     assert (len(story["made_of_it"]), story["made"]) == (50, 52)
     assert any(line.endswith("and 2 more") for line in answers.why(story))
+
+
+def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mail = agent.add("<mail from='ana'/>")
+    run = agent.start("w.triage")
+    agent.until_idle()
+    reader = agent.start("w.read")
+    agent.runner.run(agent.daemon.host.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
+    (verdict,) = agent.memory("verdict")
+    judged = agent.why(verdict.eid)["origin"]["call"]
+    assert f"  made by     call {judged}" in list(answers.why(agent.why(verdict.eid)))
+    answers.run(agent.run(run))
+    assert f"{judged} judge {mail} {verdict.eid}" in rows(capsys)
+    (under_way,) = agent.run(reader)["calls"]
+    assert (under_way["step"], under_way["inputs"], under_way["gave"]) == ("s", [mail], None)
+    answers.run(agent.run(reader))
+    assert f"{under_way['call']} s {mail} under way" in rows(capsys)
+    said = list(answers.why(agent.why(reader)))
+    assert f"  it is call {under_way['call']}, given {mail}" in said
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines written, without what sets their columns apart."""
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

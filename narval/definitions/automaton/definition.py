@@ -146,6 +146,11 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     processes: int | None = None
 
     @property
+    def programs(self) -> Iterator[str]:
+        """The names of the programs that its states run."""
+        return (contender.words[0] for state in self.states.values() for contender in state.contenders)
+
+    @property
     def limits_processes(self) -> Iterator[int]:
         """The lines that say how many processes there may be (A19)."""
         if self.processes is not None:

@@ -14,6 +14,11 @@ TIME_OR_APPOINTMENT = Word({**TIME.attributes, "after": Attribute(length)})
 _ALLOWED = frozenset({"after", "weekdays", "missed"})
 
 
+def interval(text: str) -> Appointment:
+    """The time from one moment to the next (N40), a length by the calendar."""
+    return Appointment(text, length(text))
+
+
 def is_appointment(entry: Entry) -> bool:
     """True if a `time` comes once."""
     return "after" in entry.written

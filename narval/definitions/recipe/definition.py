@@ -25,10 +25,10 @@ class Step(msgspec.Struct, eq=False):
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
-    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so many
-    seconds, until an element fits `until` (N40). `outs` are in the order in which they are tried: highest
-    priority first, then as in the file (N22). `sole` is the one transition out of it where that waits for
-    nothing but this step: it fires as soon as the step is done.
+    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
+    until an element fits `until` (N40). `outs` are in the order in which they are tried: highest priority
+    first, then as in the file (N22). `sole` is the one transition out of it where that waits for nothing but
+    this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, eq=False):
     on_restart: Literal["retry", "error"] = "retry"
     max_parallel: int | None = None
     until: Condition | None = None
-    every: float = 0.0
+    every: Appointment | None = None
     line: int = 1
     ins: tuple[Transition, ...] = ()
     outs: tuple[Transition, ...] = ()

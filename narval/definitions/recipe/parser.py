@@ -121,7 +121,7 @@ class _StepReader:
             on_restart=entry.get("on-restart", "retry"),
             max_parallel=entry.get("max-parallel"),
             until=None if until is None else Condition((until,)),
-            every=entry.get("every", 0.0),
+            every=entry.get("every"),
             line=entry.node.line,
         )
         if step.kind and step.target:

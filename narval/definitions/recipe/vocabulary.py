@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT
+from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT, interval
 from narval.definitions.reading.vocabulary import (
     COMMON,
     CONDITION,
@@ -45,7 +45,7 @@ WORDS: Words = {
             "target": Attribute(full_name, required=True),
             "foreach": Attribute(anything),
             "until": Attribute(anything),
-            "every": Attribute(duration),
+            "every": Attribute(interval),
             **RETRIES,
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,

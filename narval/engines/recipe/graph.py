@@ -29,7 +29,9 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
 
 def _repetition(step: Step) -> tuple[str, ...]:
     """The line of a step that is called again (N40): how often, and until when."""
-    return () if step.until is None else (f"every {duration(step.every)} until {step.until.text}",)
+    if step.until is None or step.every is None:
+        return ()
+    return (f"every {step.every.text} until {step.until.text}",)
 
 
 def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:

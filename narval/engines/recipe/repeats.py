@@ -14,6 +14,9 @@ from narval.engines.recipe.changes import RestEnded, StepResting
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.patterns.pattern import Bound
 
+LAST_MOMENT = 253_402_214_400.0
+"""31 December 9999: what would be later does not come."""
+
 
 def is_satisfied(decision: RecipeDecision, step: Step) -> bool:
     """True if an element fits what a step is called again for, in the plan's context or in memory."""
@@ -87,8 +90,10 @@ def bind_anew(decision: RecipeDecision, *names: str) -> None:
 
 
 def _next_call(decision: RecipeDecision, step: Step) -> float:
-    """The moment of the next call: so long after the last was made."""
-    return decision.state.step(step.id).called + step.every
+    """The moment of the next call: so long after the last was made, by the calendar."""
+    assert step.every is not None, step
+    moment = step.every.moment(decision.state.step(step.id).called, decision.view.zone)
+    return LAST_MOMENT if moment is None else moment
 
 
 def _watch(decision: RecipeDecision, step: Step, due: float) -> None:

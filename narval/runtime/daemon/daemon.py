@@ -128,12 +128,14 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action, for tests and dry runs; what ships need not be loaded yet.
-
-        Raises RequestError.
+        """Call a function instead of an action or a type of nodes, for tests and dry runs; what ships need
+        not be loaded yet. Raises RequestError.
         """
-        if self.agent.library.get("action", name) is None and name not in unloaded("action"):
-            raise RequestError(f"expected the name of an action, got {name!r}, which is not loaded")
+        library = self.agent.library
+        known = library.get("action", name) or library.get("node-type", name)
+        if known is None and name not in unloaded("action"):
+            wanted = "the name of an action, or of a type of nodes"
+            raise RequestError(f"expected {wanted}, got {name!r}, which is not loaded")
         self.host.dispatcher.targets.stub(name, function)
 
     async def close(self) -> None:

@@ -68,7 +68,9 @@ class Agent(OfProcesses):
         self.runner.run(self.daemon.files.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action, with the same parameters. Raises RequestError."""
+        """Call a function instead of an action, with the same parameters, or instead of what a type of nodes
+        executes or undoes, with the token. Raises RequestError.
+        """
         self.daemon.stub(action, function)
 
     # --- memory ---------------------------------------------------------------------------------------

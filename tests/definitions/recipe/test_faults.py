@@ -411,7 +411,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
             step('until="x" every="1d" foreach="§email">'),
             "foreach: a step with until is called for no element",
         ),
-        (step('until="x" every="§0d">'), "every: expected more than no time, such as \"10m\", found '0d'"),
+        (step('until="x" every="§0d">'), "every: expected a length of time such as"),
         (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
         (
             step('until="x[@a = §$b/@a]" every="1d">'),

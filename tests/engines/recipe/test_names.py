@@ -12,8 +12,7 @@ from narval.definitions.prototype import Input
 from narval.engines.commands import Watch
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.pattern import compile_pattern
-from narval.memory.patterns.pattern import condition as pattern_condition
+from narval.memory.patterns.pattern import Condition, compile_pattern
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.engines.recipe.conditions import condition, took, values, waiting
 
@@ -268,8 +267,8 @@ def joined(draw: st.DrawFn) -> list[str]:
 
 
 def fits(pattern: str, eid: int, chosen: dict[str, int], elements: dict[int, Element]) -> bool:
-    named = {name: [elements[other]] for name, other in chosen.items()}
-    return pattern_condition(pattern).bind(named).test(Tree(elements[eid]))
+    bindings = {name: [elements[other]] for name, other in chosen.items()}
+    return Condition([compile_pattern(pattern)]).bind(bindings).test(Tree(elements[eid]))
 
 
 def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int, ...]]:

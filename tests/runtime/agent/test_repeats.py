@@ -130,7 +130,7 @@ def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
         assert "nothing fits its until" in agent.why(run, "remind")["reason"]
         (step, _) = agent.ask("show", run=run)["steps"]
         assert step["until"] == "2026-03-09T10:00:00.000+00:00"
-        assert "every 7 d 0 h until payment[@of='7']" in agent.ask("graph", run=run)["dot"]
+        assert "every 7d until payment[@of='7']" in agent.ask("graph", run=run)["dot"]
         agent.elapse(days=8)
         agent.add("<payment of='7'/>")
         agent.until_idle()
@@ -138,6 +138,22 @@ def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
         assert told.count("StepResting") == 2
         assert told.index("StepRunning") < told.index("RestEnded") < told.index("CallMade")
         assert told.count("CallMade") == 1
+
+
+def test_N40_a_week_later_the_clock_on_the_wall_shows_the_same(tmp_path: Path) -> None:
+    at = At(tmp_path, "Europe/Paris")
+    at.clock.set("2026-03-27T09:00:00+01:00")
+    with at.open() as agent:
+        run = agent.start("w.bill")
+        agent.until_idle()
+        (waiting,) = agent.why(run)["waiting"]
+        assert waiting["until"] == "2026-04-03T09:00:00.000+02:00"
+    settings = at.path / "etc/narval.toml"
+    settings.write_text(settings.read_text().replace("Europe/Paris", "UTC"))
+    with at.open() as agent:
+        agent.until_idle()
+        (waiting,) = agent.why(run)["waiting"]
+        assert waiting["until"] == "2026-04-03T08:00:00.000+00:00", "in another zone it is reckoned anew"
 
 
 def test_N40_a_retry_calls_it_anew(at: At) -> None:

@@ -56,7 +56,7 @@ class NodeCalls:
         stub = self._targets.stubs.get(call.name)
         if stub is not None:
             where: Any = place_of_stub(stub)
-            code, definition = _stand_in(stub), structs.replace(definition, where=where)
+            code, definition = _stand_in(code, stub), structs.replace(definition, where=where)
         target = Target(
             action=call.name,
             where=definition.where,
@@ -147,6 +147,6 @@ def _token_view(run: Run, token: int) -> dict[str, Any]:
     return tokens_of(run.engine).token_view(run.definition, run.state, token)
 
 
-def _stand_in(stub: Callable[..., Any]) -> type:
-    """A node type whose hooks are a stub, which is called with the token."""
-    return type("Stub", (), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})
+def _stand_in(code: type, stub: Callable[..., Any]) -> type:
+    """A node type with the properties of another, whose hooks are a stub, which is called with the token."""
+    return type("Stub", (code,), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})

@@ -27,6 +27,7 @@ from narval.operations.text import (
 )
 from narval.surfaces.cli.render.tables import (
     CALLS,
+    CALLS_OF_RUN,
     LATER,
     PARTS,
     RUNS,
@@ -62,6 +63,7 @@ def run(shown: Row) -> None:
         if shown.get(key):
             click.echo()
             table(columns, shown[key])
+    _section("", CALLS_OF_RUN, shown.get("calls", ()))
 
 
 def fault_of(error: Row) -> str:
@@ -223,6 +225,8 @@ def _story(answer: Row) -> Iterator[str]:
     by = f", declared by {answer['declared']}" if answer["declared"] else ""
     came = ", ".join(filter(None, (came_from(answer), moment(answer["added"]))))
     yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
+    if (answer["origin"] or {}).get("call"):
+        yield f"  made by     call {answer['origin']['call']}"
     for before in answer["made_from"]:
         yield f"  made from   {before['eid']} {clean(before['name'] or '(forgotten)')}"
     for use in answer["used_by"]:
@@ -242,6 +246,12 @@ def _story(answer: Row) -> Iterator[str]:
     for wait in answer["waiting"]:
         why_not = f"; not this one: expected {clean(wait['not'])}" if wait["not"] else ""
         yield f"  wanted by   {clean(wait['id'])}{_in_run(wait)}{why_not}"
+
+
+def _given(inputs: Sequence[int]) -> str:
+    """The inputs of a call, the first of many."""
+    more = f" and {len(inputs) - MOST_LINES} more" if len(inputs) > MOST_LINES else ""
+    return f", given {', '.join(map(str, inputs[:MOST_LINES]))}{more}" if inputs else ""
 
 
 def _in_run(row: Row) -> str:
@@ -273,6 +283,8 @@ def _wait(wait: Row) -> Iterator[str]:
         sentence += f", until {until}"
     yield ""
     yield f"{clean(wait['id'])} {sentence}"
+    for call in wait.get("calls", ())[:MOST_LINES]:
+        yield f"  it is call {call['call']}{_given(call['inputs'])}"
     for run_of_call in wait.get("runs", ()):
         yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
     for condition in wait["conditions"]:

@@ -199,6 +199,12 @@ CALLS = (
     Column("for", lambda row: "" if row.get("age") is None else duration(row["age"]), right=True),
     Column("progress", lambda row: " of ".join(map(str, row["progress"])) if row.get("progress") else ""),
 )
+CALLS_OF_RUN = (
+    Column("call", _of("call")),
+    Column("step", _of("step")),
+    Column("inputs", lambda row: ", ".join(map(str, row["inputs"]))),
+    Column("gave", lambda row: "under way" if row["gave"] is None else ", ".join(map(str, row["gave"]))),
+)
 LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
 
 PARTS = (
