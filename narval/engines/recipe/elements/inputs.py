@@ -155,7 +155,9 @@ class InputSearch:
 
     def _slot(self, slot: Input, taken: set[int]) -> Slot:
         scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
-        ranks = around(self.decision, self.step, self._arguments).ranks(self._bound(slot), scope, again)
+        ranks = around(self.decision, self.step, self._arguments).ranks(
+            self._bound(slot), scope, again, slot.newest
+        )
         free = lambda: ((eid for eid in rank if eid not in taken) for rank in ranks())  # noqa: E731
         return Slot(slot.id, free, slot.optional, slot.list)
 
