@@ -14,7 +14,8 @@ from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
 from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, repeats, restarts, triggers
+from narval.engines.recipe import explain, restarts, triggers
+from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.changes import (
     DateGivenUp,
     DurationEnded,
