@@ -76,6 +76,17 @@ def test_an_expectation_that_is_not_met_says_what_was_found(shop: Home) -> None:
     assert not report.well
 
 
+def test_what_is_expected_at_the_start_is_judged_when_all_of_that_moment_has_happened(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} until="1h">
+          <arrive><order id="1"/></arrive>
+          <expect at="+0"><call action="shop.post" count="1"/></expect>
+        </scenario>""",
+    )
+    assert report.well
+
+
 def test_a_run_that_failed_is_not_well_unless_it_was_expected(shop: Home) -> None:
     text = """<scenario {} until="1m"><arrive><order id="1"/></arrive>
       <answer action="shop.post" error="lost"/>{}</scenario>"""
