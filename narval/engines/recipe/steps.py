@@ -10,6 +10,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.decision import Inputs
 from narval.engines.events import Failure
+from narval.engines.recipe.calls.repeats import bound_of, is_satisfied
 from narval.engines.recipe.changes import (
     CallMade,
     CallsDropped,
@@ -24,7 +25,6 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
-from narval.engines.recipe.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
