@@ -1,4 +1,5 @@
-"""Appointments: moments that come once, reckoned from when the steps before had ended (N41).
+"""Appointments: moments that come once, reckoned from when the steps before had ended (N41), or from a date
+that an element holds (N45).
 
 A length has days and seconds. Days go by the clock on the wall: three days on it shows the same. Seconds, and
 so minutes and hours, are time that passes. Where only some weekdays count, time on others does not: what
@@ -8,14 +9,19 @@ that counts.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import msgspec
+from lxml import etree
 
 from narval.definitions.schedule import Ranges
-from narval.definitions.wall import moment_of
+from narval.definitions.wall import moment_of, zone_named
+from narval.memory.elements.element import Element, Tree
+from narval.memory.patterns.pattern import Pattern
+from narval.memory.patterns.xpath1 import compiled
 
 _DAY = timedelta(1)
 _FORWARD, _BACK = 1, -1
@@ -29,7 +35,8 @@ class Length(msgspec.Struct, frozen=True):
 
 
 class Appointment(msgspec.Struct, frozen=True):
-    """A moment that a transition makes for itself (N41): so long after its in-steps have ended.
+    """A moment that a transition makes for itself: so long after its in-steps have ended (N41), or after the
+    date that the expression `at` gives, or `before` it (N45).
 
     Of `weekdays` only those named count. `text` is how it is written.
     """
@@ -38,17 +45,54 @@ class Appointment(msgspec.Struct, frozen=True):
     length: Length = Length()
     weekdays: Ranges = ()
     missed: Literal["once", "skip"] = "once"
+    at: Pattern | None = None
+    before: bool = False
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of its expression."""
+        return self.at.variables if self.at is not None else frozenset()
 
     def moment(self, since: float, zone: str) -> float | None:
         """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
+        way = _BACK if self.before else _FORWARD
         try:
-            return _reckoned(since, self.length, _Days(self.weekdays), _zone(zone), _FORWARD)
+            return _reckoned(since, self.length, _Days(self.weekdays), zone_named(zone), way)
         except (OverflowError, ValueError):
             return None
 
 
-def _zone(name: str) -> tzinfo:
-    return UTC if name == "UTC" else ZoneInfo(name)
+def text_of(expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
+    """The text that an expression of XPath 1.0 gives of the elements of its variables; "" where one is too
+    large for it, or it cannot be evaluated.
+    """
+    trees = {name: [Tree(element) for element in elements.get(name, ())] for name in expression.variables}
+    if any(expression.outgrown_by(tree, None) for named in trees.values() for tree in named):
+        return ""
+    nodes = {name: [tree.root for tree in named] for name, named in trees.items()}
+    try:
+        return str(_compiled(expression)(_NOWHERE, **nodes))
+    except etree.XPathError:
+        return ""
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: Pattern) -> etree.XPath:
+    return compiled(f"string({expression.text})", expression.namespaces)
+
+
+_NOWHERE = etree.Element("memory")
+
+
+def read_date(text: str, zone: str) -> float:
+    """The moment of a date and time of ISO 8601: with an offset, or as the clock of the zone shows it; a date
+    alone is its midnight. Raises ValueError.
+    """
+    date = datetime.fromisoformat(text.strip())
+    try:
+        return date.timestamp() if date.tzinfo is not None else moment_of(date, zone_named(zone))
+    except OverflowError:
+        raise ValueError(f"{text} is past the calendar") from None
 
 
 def _midnight(day: date) -> datetime:

@@ -77,6 +77,7 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     a reserved one to come free must know that it never will (N18), and a condition of absence that it holds
     (N44). With `standing` it is kept as long as the calls of its step are, each of which it may add another
     to; so exploration, which would never end, passes it over.
+    It also fires when one of `elements` is replaced or forgotten (N45).
     """
 
     watch: str
@@ -84,6 +85,7 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     scopes: tuple[MarkScope | None, ...]
     or_outdated: bool = False
     standing: bool = False
+    elements: tuple[int, ...] = ()
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Plain
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
-from narval.memory.patterns.pattern import Bound
+from narval.memory.patterns.pattern import Bound, Pattern
 
 
 class MemoryView(Protocol):
@@ -53,12 +53,21 @@ class RunView(Protocol):
     def up_since(self) -> float:
         """Since when the daemon has been at work without a break: dates before that were missed."""
 
+    def was_missed(self, moment: float) -> bool:
+        """True if the daemon was not at work at a moment: an appointment then was missed (N41)."""
+
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """The moment when an element that fits was added, or the first of those that it replaced (N38).
 
         It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
         What was replaced and is forgotten is not known any more; `known` is what was told before it was.
         """
+
+    def current(self, eid: int) -> int | None:
+        """The element that counts in place of another: itself, or what replaced it, or None (N45)."""
+
+    def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
+        """The text that an expression gives of the elements that its variables stand for (N45)."""
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""

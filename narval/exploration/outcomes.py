@@ -74,8 +74,8 @@ def much_later(happening: Happening) -> Happening:
 
 
 def in_vain(watch: Watch) -> bool:
-    """True if no element can ever satisfy a watch."""
-    return all(contradictory(demands(bound)) for bound in watch.conditions)
+    """True if no element can ever satisfy a watch, and it waits for nothing else."""
+    return not watch.elements and all(contradictory(demands(bound)) for bound in watch.conditions)
 
 
 def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[Happening]:

@@ -67,6 +67,8 @@ def _happened(node: SearchNode, before: ExplorationState | None) -> str:
             gives = "gives elements and goes on" if outcome == WELL else _BACK[outcome]
             return f"{call.kind} {call.name} of {call.step} {gives}"
         case Matched() if before is not None:
+            if not before.in_force.watches[event.watch].conditions:
+                return "an element is replaced, or counts no more"
             texts = dict.fromkeys(bound.text for bound in before.in_force.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
         case TimerFired() if before is not None:

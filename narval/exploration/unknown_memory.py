@@ -11,7 +11,7 @@ elements that were not known before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -26,11 +26,14 @@ from narval.exploration.choices import Choices, TooManyWays
 from narval.exploration.contradictions import contradictory, demands
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.pattern import Bound, Condition, condition
+from narval.memory.patterns.pattern import Bound, Condition, Pattern, condition
 
 MANY = 2
 """So many elements stand for any greater number."""
 
+
+_DATES = "9000-01-01", "1800-01-01", ""
+"""Texts of a date to come, of one gone by, and of none."""
 
 _UNKNOWN = b"<any/>"
 
@@ -101,23 +104,28 @@ MISFIT = OutputElement(_UNKNOWN)
 class AnyMemory:
     """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
-    `calls` are those under way.
+    `calls` are those under way, `watched` the elements that still count, for the run would have been told.
+    No date that comes again has been missed: one that was is as one that comes later.
     """
 
     zone = "UTC"
+    up_since = 0.0
 
     def __init__(
-        self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int, now: float
+        self,
+        targets: Targets,
+        choices: Choices,
+        calls: Mapping[str, Call],
+        next_eid: int,
+        now: float,
+        watched: frozenset[int] = frozenset(),
     ) -> None:
         self._targets, self._choices, self._calls, self._now = targets, choices, calls, now
         self._assumptions = Assumptions(choices, next_eid)
+        self._counts = dict.fromkeys(watched, True)
+        self._texts: dict[Pattern, str] = {}
         self.answers: dict[str, bool] = {}
         """The answer given to each condition, by its text: True if something in memory fits."""
-
-    @cached_property
-    def up_since(self) -> float:
-        """Since ever, or from now on: a date that has come was not missed, or was."""
-        return 0.0 if self._choices.whether() else self._now + 1
 
     @property
     def next_eid(self) -> int:
@@ -168,6 +176,22 @@ class AnyMemory:
         Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
         """
         return -inf if self._assumptions.lasts(demands(bound)) else self._now
+
+    def current(self, eid: int) -> int | None:
+        """The element, or None: replaced by another, it is as before."""
+        if eid not in self._counts:
+            self._counts[eid] = self._choices.whether()
+        return eid if self._counts[eid] else None
+
+    def was_missed(self, moment: float) -> bool:
+        """True if the daemon was not at work at a moment, or False."""
+        return not self._choices.whether()
+
+    def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
+        """A date to come, one gone by, or none."""
+        if expression not in self._texts:
+            self._texts[expression] = _DATES[self._choices.choose(len(_DATES))]
+        return self._texts[expression]
 
     def context(self, run: int) -> Iterable[int]:
         """Nothing: what a run holds is in memory too, where every search ends (N15)."""

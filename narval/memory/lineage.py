@@ -46,13 +46,33 @@ def in_force(memory: Memory, eid: int) -> list[int]:
     younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
     versions, found = {eid}, []
     for other in reversed(younger):
-        made = memory.element(other)
-        if made is not None and made.origin is not None and not versions.isdisjoint(made.origin.inputs):
+        if not versions.isdisjoint(_made_from(memory, other)):
             if other in memory.outdated:
                 versions.add(other)
             else:
                 found.append(other)
     return found
+
+
+def current(memory: Memory, eid: int) -> int | None:
+    """The version that counts for an element: itself, or the youngest it was replaced by, or None (N45).
+
+    Of what was replaced just now that is the youngest of the name, so few are looked at.
+    """
+    there = eid
+    while there in memory.outdated and (element := memory.element(there)) is not None:
+        younger = takewhile(there.__lt__, memory.index.newest_named([element.name]))
+        new = next((new for new in younger if there in _made_from(memory, new)), None)
+        if new is None:
+            versions = in_force(memory, eid)
+            return versions[-1] if versions else None
+        there = new
+    return there if there in memory else None
+
+
+def _made_from(memory: Memory, eid: int) -> tuple[int, ...]:
+    element = memory.element(eid)
+    return element.origin.inputs if element is not None and element.origin is not None else ()
 
 
 def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:

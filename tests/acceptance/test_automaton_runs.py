@@ -56,6 +56,21 @@ def test_A17_the_moment_counts_from_the_start_though_no_daemon_was_there(tmp_pat
     assert (home / "begun").read_text() == "x\n", "its program is not begun again for a moment"
 
 
+def test_N29_what_a_run_that_is_given_up_has_called_is_not_begun_again_either(tmp_path: Path) -> None:
+    narval, home = make(tmp_path / "home"), tmp_path / "home"
+    narval.write("recipes/a.xml", automaton(SLOW, 'grace="0.3"'))
+    step = '<step id="s" type="automaton" target="g.a" timeout="2"/>'
+    narval.write("recipes/r.xml", f'<recipe group="g" name="r" start_step="s" end_step="s">{step}</recipe>')
+    with narval.running() as daemon:
+        run = narval.ask("start", "g.r")["eid"]
+        until((home / "begun").exists, "the program runs")
+        killed(daemon)
+    time.sleep(2)
+    with narval.running():
+        assert over(narval, run)["error"]["type"] == "timeout"  # type: ignore[index]
+    assert (home / "begun").read_text() == "x\n"
+
+
 def test_A18_it_begins_again_also_after_the_daemon_was_killed(tmp_path: Path) -> None:
     narval, home = make(tmp_path / "home"), tmp_path / "home"
     script = "echo x >>begun; test $(cat begun | wc -l) -ne 2"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -22,6 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action, Input, Output
+from narval.definitions.appointment import text_of
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
 from narval.definitions.process.composition import compose_all
@@ -48,7 +50,7 @@ from narval.errors import ActionError
 from narval.memory.elements import changes as facts
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
-from narval.memory.lineage import fits_since
+from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
 
@@ -135,6 +137,8 @@ class Dialogue:
         self.memory = Memory()
         self.library = Library(())
         self.load(*definitions)
+        self.current, self.text_of = partial(current, self.memory), text_of
+        self.was_missed = lambda moment: moment < self.up_since
         self.now = 100.0
         self.zone, self.up_since = "UTC", 0.0
         self.states: dict[int, Any] = {}
@@ -515,6 +519,8 @@ class Dialogue:
         """Who waits for such an element is told when the event under way has been dealt with."""
         element = self.memory.element(eid)
         for watch, (run, command) in self.watches.items():
+            if outdated and eid in command.elements:
+                self._queue.append((run, Matched(0, self.now, watch, eid)))
             if outdated and not command.or_outdated:
                 continue
             if element is not None and any(
@@ -533,7 +539,7 @@ class Dialogue:
         watched = self.watches.get(event.watch)
         if watched is None:
             return False
-        if watched[1].or_outdated and event.eid in self.memory.outdated:
+        if (watched[1].or_outdated or watched[1].elements) and event.eid in self.memory.outdated:
             return True
         return any(self.memory.is_available(event.eid, scope) for scope in watched[1].scopes)
 

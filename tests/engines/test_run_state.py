@@ -7,7 +7,7 @@ from narval.engines.automaton.state import APPLY as AUTOMATON
 from narval.engines.process import changes as process
 from narval.engines.process.apply import APPLY as PROCESS
 from narval.engines.recipe import changes as recipe
-from narval.engines.recipe.state import APPLY as RECIPE
+from narval.engines.recipe.apply import APPLY as RECIPE
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def _own(kind: str) -> str:
     return kind if kind in ENGINES_OWN else ""
 
 
-ENGINES_OWN = frozenset({"stuck", "input-missing", "bad-output", "foreach-misfit", "unknown-target"})
+ENGINES_OWN = frozenset(
+    {"stuck", "input-missing", "bad-output", "foreach-misfit", "no-date", "unknown-target"}
+)
 """Types of errors that the engine makes itself: those of calls are any."""
 
 
@@ -85,7 +87,7 @@ def timed_plans(draw: st.DrawFn) -> str:
 
     def dated(written: re.Match[str]) -> str:
         """A transition that waits for a date as well."""
-        date = draw(st.sampled_from(["", "", "", *DATES]))
+        date = draw(st.sampled_from(["", "", "", "", "", *DATES]))
         return f"{date}</transition>"
 
     def lasting(written: re.Match[str]) -> str:
@@ -107,11 +109,14 @@ def timed_plans(draw: st.DrawFn) -> str:
     return re.sub("</transition>", dated, text)
 
 
+OF_AN_ELEMENT = "concat('1970-01-0', $s0/@n, 'T00:05')"
 DATES = (
     '<time seconds="0"/>',
     '<time seconds="0" years="2023"/>',
     '<time after="2s"/>',
     '<time after="1d" weekdays="0-4" missed="skip"/>',
+    f'<time at="{OF_AN_ELEMENT}" before="1m"/>',
+    f'<time at="{OF_AN_ELEMENT}" after="1d" missed="skip"/>',
 )
 
 
@@ -131,6 +136,8 @@ def goes_on(said: Watched, runs: list[int], data: st.DataObject) -> None:
         said.now += data.draw(st.sampled_from([1.0, 70.0, 4e7]))
         said.up_since = said.now  # no daemon was there meanwhile
         said.passes(0.0)
+    elif what == 8 and said.named("red"):
+        said.outdated(data.draw(st.sampled_from(said.named("red"))).eid)
     elif what == 7:
         run = data.draw(st.sampled_from([run for run in runs if run not in said.finished] or runs))
         said.tell(run, Signalled(said._next(), said.now, f"signal.{what}", "green", (), {"n": 3}))

@@ -1,10 +1,10 @@
-"""The moment since which an element fits, through those that it replaced (N38)."""
+"""The moment since which an element fits, by those that it replaced (N38); what replaced it (N45)."""
 
 from __future__ import annotations
 
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
-from narval.memory.lineage import fits_since
+from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import condition
 
@@ -53,3 +53,26 @@ def test_N38_the_moment_of_forgotten_elements_is_the_one_known_before() -> None:
     made.apply(changes.Forgotten((1, 2)))
     assert fits_since(made, 3, OPEN, None) == 103.0
     assert fits_since(made, 3, OPEN, None, known=101.0) == 101.0
+
+
+# --- what counts in its place (N45) ---------------------------------------------------------------------
+
+
+def test_N45_an_element_that_was_replaced_stands_for_the_last_of_its_line() -> None:
+    made = memory("open", "closed", "open")
+    assert [current(made, eid) for eid in (1, 2, 3)] == [3, 3, 3]
+
+
+def test_N45_an_element_that_nothing_has_replaced_stands_for_none() -> None:
+    made = memory("open", "open")
+    made.apply(changes.Outdated((2,)))
+    assert (current(made, 1), current(made, 2)) == (None, None)
+    assert current(made, 99) is None, "it was forgotten"
+
+
+def test_N45_what_was_made_of_it_under_another_name_is_no_version_of_it() -> None:
+    made = memory("open")
+    made.apply(changes.Added(Element(2, b"<note/>", 102.0, Origin(9, "step", "call", (1,)))))
+    made.apply(changes.Added(Element(3, b"<ticket/>", 103.0, Origin(9, "step", "call", (2,)))))
+    made.apply(changes.Outdated((1,)))
+    assert current(made, 1) is None

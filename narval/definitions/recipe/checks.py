@@ -63,7 +63,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
 
 
 class Link(NamedTuple):
-    """An input whose pattern uses what another got, with the place where it does (N45)."""
+    """An input whose pattern uses what another got, with the place where it does (N47)."""
 
     input: str
     uses: str

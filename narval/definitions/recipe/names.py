@@ -44,7 +44,7 @@ def check_inputs(
     known: Collection[str],
     links: Mapping[int, list[Link]],
 ) -> None:
-    """Note the other variables of inputs in `links`, to be checked with the targets of steps (N45)."""
+    """Note the other variables of inputs in `links`, to be checked with the targets of steps (N47)."""
     inputs = {id(given): step for step in entry.of("step") for given in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))

@@ -184,6 +184,7 @@ class _TransitionReader:
         """The transition; links to steps that are not there are left out."""
         self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
+        own = frozenset(name for condition in entry.of("condition") if (name := condition.get("as")))
         ins, outs = self._links(entry, "in"), self._links(entry, "out")
         self._refuse_with_absence(entry)
         if any(written.get("on-error") for written, _ in ins):
@@ -198,7 +199,7 @@ class _TransitionReader:
             _context(self._reading, self._patterns, entry),
             tuple(times(self._reading, (time for time in entry.of("time") if not is_appointment(time)))),
             entry.node.line,
-            appointments=tuple(appointments(self._reading, entry.of("time"))),
+            appointments=tuple(appointments(self._reading, self._patterns, entry.of("time"), own)),
         )
 
     def _refuse_with_absence(self, entry: Entry) -> None:

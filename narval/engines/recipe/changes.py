@@ -193,13 +193,16 @@ class StepFailed(PlanChange, frozen=True):
 class DateSet(PlanChange, frozen=True):
     """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
 
-    `since` is when they had ended, if the transition has appointments (N41).
+    `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N45).
     """
 
     transition: str
     date: float
     wake: str
     since: float = 0.0
+    of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    watch: str = ""
 
 
 class DateCome(PlanChange, frozen=True):
@@ -209,11 +212,19 @@ class DateCome(PlanChange, frozen=True):
 
 
 class DateGivenUp(PlanChange, frozen=True):
-    """No date of the transition comes any more, and that is as it was to be: it was missed, and is not made
-    up for (N41).
+    """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
+    `gone`, from which it was reckoned, count no more (N45), or they hold none.
     """
 
     transition: str
+    gone: tuple[int, ...] = ()
+
+
+class VersionFollowed(PlanChange, frozen=True):
+    """The plan goes on with what took the place of an element: variables stand for that from now on (N45)."""
+
+    old: int
+    new: int
 
 
 class TransitionWaiting(PlanChange, frozen=True):

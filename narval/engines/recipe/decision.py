@@ -29,7 +29,8 @@ SHARED = "#"
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42).
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42);
+    of an element that the plan has followed to another, that one (N45).
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -41,9 +42,18 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
             eids = tuple(dict.fromkeys(eid for eids in given for eid in eids))
         else:
             eids = (state.eid,) if name == PLAN else ()
+        if state.instead:
+            eids = tuple([_version(state, eid) for eid in eids])
         found = (element(eid) for eid in eids)
         bound[name] = tuple(present for present in found if present is not None)
     return bound
+
+
+def _version(state: PlanState, eid: int) -> int:
+    """The element that stands for one: itself, or what the plan has followed it to."""
+    while eid in state.instead:
+        eid = state.instead[eid]
+    return eid
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
@@ -164,12 +174,21 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
-        for transition in (*self.state.awaiting_date, *self.state.awaiting_duration):
+        for transition in self.state.awaiting_date:
+            self.withdraw_date(transition)
+        for transition in self.state.awaiting_duration:
             self.command(commands.CancelTimer(self.state.transition(transition).wake))
         for step in self.state.resting:
             self.command(commands.CancelTimer(self.state.step(step).wake))
         for step in (*self.state.blocked, *self.state.following, *self.state.resting):
             self.command(commands.Unwatch(self.state.step(step).watch))
+
+    def withdraw_date(self, transition: str) -> None:
+        """Wait for the date of a transition no longer, nor for what becomes of the elements it is of."""
+        run = self.state.transition(transition)
+        self.command(commands.CancelTimer(run.wake))
+        if run.watch:
+            self.command(commands.Unwatch(run.watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
         """Let running steps end by themselves; give up sources, which would go on for ever (N36)."""

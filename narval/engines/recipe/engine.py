@@ -1,10 +1,11 @@
 """The recipe engine: its runs are plans (N21–N28).
 
-`parts.py` and `state.py` have the tables of moves, `changes.py` the facts. A step is run in `steps.py`,
-with what `elements/inputs.py` finds; `returns.py` takes its outputs, `retries.py` tries its calls
-again, `repeats.py` calls a step again. A step that has ended goes to `transitions.py`, and what a transition
-waits for is in `triggers.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
-one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
+`parts.py` and `state.py` have the tables of moves, `changes.py` the facts, `apply.py` what they alter. A step
+is run in `steps.py`, with what `elements/inputs.py` finds; in `calls/`, `returns.py` takes its outputs,
+`retries.py` tries its calls again, `repeats.py` calls it again. A step that has ended goes to
+`transitions.py`, and what a transition waits for is in `triggers.py`. `signals.py` adds signals, `resume.py`
+begins a plan from a step of an earlier one; `explain.py`, `waits.py` and `render.py` show a plan.
+`decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import repeats, restarts, resume, retries, returns, signals, steps, transitions
+from narval.engines.recipe import restarts, resume, signals, steps, transitions
+from narval.engines.recipe.apply import APPLY
+from narval.engines.recipe.apply import apply as apply
+from narval.engines.recipe.calls import repeats, retries, returns
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -33,8 +37,7 @@ from narval.engines.recipe.graph import graph as graph
 from narval.engines.recipe.render import parts as parts
 from narval.engines.recipe.render import render as render
 from narval.engines.recipe.resume import plan_resume as plan_resume
-from narval.engines.recipe.state import APPLY, PlanState
-from narval.engines.recipe.state import apply as apply
+from narval.engines.recipe.state import PlanState
 from narval.engines.recipe.structure import structure as structure
 from narval.engines.recipe.waits import diagnose as diagnose
 from narval.engines.recipe.waits import waiting_for as waiting_for

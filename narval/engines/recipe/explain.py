@@ -43,8 +43,13 @@ def _ended_well(definition: Recipe, state: PlanState) -> str:
 
 
 def _given_up(state: PlanState, transition: str) -> str:
-    """The reason why no date of a transition will come, and none is missed."""
-    return "its date was missed, and is not made up for"
+    """The reason why no date of a transition will come."""
+    gone = state.transition(transition).gone
+    if gone:
+        of = f"element {gone[0]}, which was" if len(gone) == 1 else f"elements {listed(gone)}, which were"
+        return f"its date was that of {of} outdated, and nothing has taken the place"
+    told = ", or could not be told" if state.status in ("failed-end", "failed") else ""
+    return f"its date was missed, and is not made up for{told}"
 
 
 def _unhandled(state: PlanState, step: Step) -> str:

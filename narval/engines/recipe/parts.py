@@ -1,5 +1,7 @@
-"""The parts of a plan: the progress of its steps, calls and transitions, and the moves they may make (N21).
+"""The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs (N21).
 
+A plan        ready → running → end → done      running → failed-end → failed
+              any that is not over → cancelled, and failed when narval itself broke down
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
 A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
@@ -17,6 +19,12 @@ from narval.engines.commands import Call
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import ForeachCalls, Satisfied
 
+PLAN_MOVES: dict[str, frozenset[str]] = {
+    "ready": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
+    "end": frozenset({"done", "cancelled", "failed"}),
+    "failed-end": frozenset({"failed", "cancelled"}),
+}
 STEP_MOVES: dict[str, frozenset[str]] = {
     "todo": frozenset({"ready", "impossible"}),
     "ready": frozenset({"running", "failed"}),
@@ -91,10 +99,12 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a transition; one that is not in the state is `wait-step`.
 
-    `took` are the elements of its conditions, of each so many as `counts` says, if not one.
-    `wake` is the timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned
-    from `since` (N41). In wait-condition it is that of `until`, when the elements of `satisfied` will have
-    fitted long enough (N38); these stay known from then on, for what they replaced may be forgotten.
+    `took` are the elements of its conditions, of each so many as `counts` says, if not one. `wake` is the
+    timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned from `since`
+    (N41), and from the elements `of` variables, which `watch` tells of until the date has come; `gone` are
+    those that count no more (N45). In wait-condition `wake` is that of `until`, when the elements of
+    `satisfied` will have fitted long enough (N38); these stay known from then on, for what they replaced may
+    be forgotten.
     """
 
     state: str = "wait-step"
@@ -108,6 +118,8 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     counts: tuple[int, ...] = ()
     since: float = 0.0
     given_up: bool = False
+    of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    gone: tuple[int, ...] = ()
 
     def taken_by(self, at: int) -> tuple[int, ...]:
         """The elements that the condition at a position took, counted from 0; none before it has fired."""

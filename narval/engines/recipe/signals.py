@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from narval.engines.decision import element_of
 from narval.engines.events import Signalled
-from narval.engines.recipe import repeats, transitions, triggers
+from narval.engines.recipe import transitions, triggers
+from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.elements import joins
 from narval.errors import ElementError

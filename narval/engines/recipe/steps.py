@@ -10,6 +10,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.decision import Inputs
 from narval.engines.events import Failure
+from narval.engines.recipe.calls.repeats import bound_of, is_satisfied
 from narval.engines.recipe.changes import (
     CallMade,
     CallReturned,
@@ -25,7 +26,6 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
-from narval.engines.recipe.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
@@ -218,7 +218,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
 
 
 def _search_for_each(decision: RecipeDecision, step: Step) -> InputSearch | None:
-    """The search for inputs that depend on the element of a call (N45); None if there are none."""
+    """The search for inputs that depend on the element of a call (N47); None if there are none."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype) or not prototype.input_variables:
         return None
@@ -234,7 +234,7 @@ def _inputs_for(
     eid: int,
     source: bool,
 ) -> Inputs | None:
-    """The inputs that depend on the element of a call (N45); None, and an error in its place, if one is left
+    """The inputs that depend on the element of a call (N47); None, and an error in its place, if one is left
     empty.
     """
     slot = next(slot for slot in search.inputs if slot.id == foreach.input)

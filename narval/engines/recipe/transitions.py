@@ -12,10 +12,11 @@ from itertools import repeat
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
+from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, repeats, restarts, triggers
+from narval.engines.recipe import explain, restarts, triggers
+from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.changes import (
-    DateCome,
     DateGivenUp,
     DurationEnded,
     MadeImpossible,
@@ -59,6 +60,12 @@ def matched(decision: RecipeDecision, watch: str) -> None:
         if decision.state.transition(identifier).watch == watch:
             _try_watched(decision, identifier)
             return
+    for identifier in decision.state.awaiting_date:
+        run = decision.state.transition(identifier)
+        if run.watch == watch:
+            decision.command(commands.CancelTimer(run.wake))
+            _set_date_anew(decision, identifier)
+            return
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> None:
@@ -70,16 +77,34 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
             return
     for identifier in decision.state.awaiting_date:
         if decision.state.transition(identifier).wake == wake:
-            transition = decision.definition.transitions[identifier]
-            if triggers.has_come(decision, transition):
-                decision.change(DateCome(identifier))
-                _choose(decision, transition.rivals)
-            else:
-                _set_date(decision, transition)
-            if decision.state.transition(identifier).state == "fail":
-                spread_impossible(decision, [transition])
-            _fail_if_unhandled(decision)
+            _set_date_anew(decision, identifier, fired=True)
             return
+
+
+def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
+    """Try a transition whose date is there, and its rivals; or set its date by how things are now.
+
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
+    """
+    transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
+    reckoning = triggers.reckon(decision, transition)
+    if run.watch:
+        decision.command(commands.Unwatch(run.watch))
+    if triggers.has_come(decision, transition, reckoning) if fired else _is_past(decision, reckoning):
+        triggers.come(decision, transition, reckoning)
+        _choose(decision, transition.rivals)
+    else:
+        _set_date(decision, transition, reckoning)
+    if reckoning is not None and reckoning.new:
+        for waiting in _waiting_for(decision, *(name for name, _ in reckoning.of)):
+            _wait_anew(decision, waiting)
+    if decision.state.transition(identifier).state == "fail":
+        spread_impossible(decision, [transition])
+    _fail_if_unhandled(decision)
+
+
+def _is_past(decision: RecipeDecision, reckoning: Reckoning | None) -> bool:
+    return reckoning is not None and reckoning.is_past(decision.event.at)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:
@@ -144,7 +169,7 @@ def _choose(
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
-        if triggers.is_awaited(decision, transition):
+        if triggers.is_awaited(decision, transition) and not _comes_at_once(decision, transition):
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
@@ -156,8 +181,8 @@ def _choose(
             names += transition.names
     for transition in early:
         unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
-        if unset:
-            _set_date(decision, transition)
+        if unset and decision.state.status == "running":
+            _set_date(decision, transition, triggers.reckon(decision, transition))
     for transition, conditions in lacking:
         if not _is_potential(decision, transition):
             continue
@@ -192,12 +217,31 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
-def _set_date(decision: RecipeDecision, transition: Transition) -> None:
-    """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41)."""
-    if triggers.set_date(decision, transition):
-        return
-    if transition.appointments:
+def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
+    """True for a transition with an appointment that has gone by before it could be set (N45)."""
+    if not transition.appointments or transition.id in decision.state.awaiting_date:
+        return False
+    reckoning = triggers.reckon(decision, transition)
+    if not _is_past(decision, reckoning):
+        return False
+    triggers.come(decision, transition, reckoning)
+    return True
+
+
+def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
+    """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
+
+    An element that holds no date where one was expected fails the plan (N45).
+    """
+    if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))
+        spread_impossible(decision, [transition])
+        fault = f"the date of transition {transition.id} cannot be told: {reckoning.fault}"
+        decision.fail(decision.add_error("no-date", fault))
+    elif triggers.set_date(decision, transition, reckoning):
+        return
+    elif reckoning is not None:
+        decision.change(DateGivenUp(transition.id, reckoning.gone))
         spread_impossible(decision, [transition])
     else:
         decision.change(TransitionFailed(transition.id))
@@ -295,7 +339,7 @@ def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
         if transition.id in decision.state.awaiting_duration:
             decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
     elif transition.id in decision.state.awaiting_date:
-        decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
+        decision.withdraw_date(transition.id)
 
 
 # --- what cannot be any more ----------------------------------------------------------------------------

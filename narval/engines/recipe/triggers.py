@@ -13,19 +13,25 @@ set does not move it. When it comes, the transition is tried anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from narval.definitions.appointment import Appointment
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands, dates
 from narval.engines.assignment import Slot, assign
 from narval.engines.candidates import CandidateSearch
+from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
-from narval.engines.recipe.changes import DateSet, DurationEnded, DurationStarted, Satisfied
-from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
+from narval.engines.recipe.changes import (
+    DateCome,
+    DateSet,
+    DurationEnded,
+    DurationStarted,
+    Satisfied,
+    VersionFollowed,
+)
+from narval.engines.recipe.decision import PLAN, SHARED, RecipeDecision, conditions_of
 from narval.memory.elements.changes import MarkScope
 from narval.memory.patterns.pattern import Bound
 
@@ -37,39 +43,79 @@ def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
     return not decision.state.transition(transition.id).come
 
 
-def set_date(decision: RecipeDecision, transition: Transition) -> bool:
+def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
+    """The moments of the appointments of a transition (N41), by the elements there are now (N44); None if it
+    has no appointments.
+    """
+    if not transition.appointments:
+        return None
+    run = decision.state.transition(transition.id)
+    names = frozenset[str]().union(*(appointment.variables for appointment in transition.appointments))
+    bound, before = decision.bindings(names), dict(run.of)
+    known = {name: tuple([found.eid for found in bound[name]]) or before.get(name, ()) for name in names}
+    return dates.reckon(transition.appointments, run.since or decision.event.at, known, decision.view)
+
+
+def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
     """Wait for the next date that fits; False when none ever comes any more."""
-    now = decision.event.at
-    since = decision.state.transition(transition.id).since or now
-    moments = [moment for _, moment in _made(decision, transition, since) if moment > now]
+    now, moments = decision.event.at, list[float]()
     if transition.times:
         date = dates.next_date(transition.times, decision.view.zone, now)
         moments += [] if date is None else [date]
+    if reckoning is not None:
+        moments += [moment for _, moment in reckoning.made if moment > now]
     if not moments:
         return False
     wake, date = decision.identifier(), min(moments)
-    decision.change(DateSet(transition.id, date, wake, since if transition.appointments else 0.0))
+    if reckoning is None:
+        decision.change(DateSet(transition.id, date, wake))
+    else:
+        _watch_elements(decision, transition, reckoning, date, wake)
     decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
 
-def has_come(decision: RecipeDecision, transition: Transition) -> bool:
+def _watch_elements(
+    decision: RecipeDecision, transition: Transition, reckoning: Reckoning, date: float, wake: str
+) -> None:
+    """Set a date that was reckoned, and watch the elements from which it was."""
+    _follow_versions(decision, reckoning)
+    elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
+    watch = decision.identifier() if elements else ""
+    decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
+    if elements:
+        decision.command(commands.Watch(watch, (), (), elements=elements))
+
+
+def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
     """True if the date that was set is there, or was missed and is not to be dropped for that."""
-    run, now, view = decision.state.transition(transition.id), decision.event.at, decision.view
-    if transition.times and dates.has_come(transition.times, run.date, now, view):
+    now, view = decision.event.at, decision.view
+    date = decision.state.transition(transition.id).date
+    if transition.times and dates.has_come(transition.times, date, now, view):
         return True
-    made = _made(decision, transition, run.since)
-    return any(dates.is_kept(appointment, moment, now, view) for appointment, moment in made)
+    return reckoning is not None and reckoning.has_come(now, view)
 
 
-def _made(
-    decision: RecipeDecision, transition: Transition, since: float
-) -> Iterator[tuple[Appointment, float]]:
-    """The appointments of a transition whose in-steps had ended at a moment, each with its own (N41)."""
-    for appointment in transition.appointments:
-        moment = appointment.moment(since, decision.view.zone)
-        if moment is not None:
-            yield appointment, moment
+def come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
+    """The date of a transition is there; what has taken the place of elements is near from then on."""
+    if reckoning is not None:
+        _follow_versions(decision, reckoning)
+    decision.change(DateCome(transition.id))
+
+
+def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
+    """Go on with what has taken the place of elements: a condition that had used one of these has used it."""
+    for pair in reckoning.new:
+        decision.change(VersionFollowed(*pair))
+    decision.add_to_context(tuple([eid for _, eid in reckoning.new]))
+    recipe, new = decision.definition, {eid for _, eid in reckoning.new}
+    for name, eids in reckoning.of if new else ():
+        followed = tuple([eid for eid in eids if eid in new])
+        for identifier, at in recipe.names.get(name, ()):
+            giver = recipe.transitions[identifier]
+            if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
+                slot = SHARED if giver.joins else f"#{at + 1}"
+                decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
 
 
 # --- conditions -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.recipe.decision import bindings, conditions_of
-from narval.engines.recipe.explain import FOLLOWED, reason_of_step, unfired, young_elements
+from narval.engines.recipe.explain import FOLLOWED, listed, reason_of_step, unfired, young_elements
 from narval.engines.recipe.parts import NOT_ENDED, StepRun
 from narval.engines.recipe.state import PlanState
 from narval.errors import DefinitionError
@@ -47,7 +47,7 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
             "time",
             then,
             until=state.transition(identifier).date,
-            reckoned=_reckoned(definition.transitions[identifier]),
+            reckoned=_reckoned(definition.transitions[identifier], state),
         )
     for identifier in state.waiting:
         transition = definition.transitions[identifier]
@@ -80,9 +80,11 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
         yield Wait(step.id, "try", text, until=until)
 
 
-def _reckoned(transition: Transition) -> str:
-    """The appointments of a transition as they are written (N41)."""
-    return " or ".join(appointment.text for appointment in transition.appointments)
+def _reckoned(transition: Transition, state: PlanState) -> str:
+    """The appointments of a transition as they are written (N41), and the elements that they are of (N45)."""
+    of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
+    written = " or ".join(appointment.text for appointment in transition.appointments)
+    return "; ".join([written, *of]) if written else ""
 
 
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
@@ -226,7 +228,7 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.awaiting_date:
         what, text, until = "time", text, run.date
-        reckoned = _reckoned(transition)
+        reckoned = _reckoned(transition, state)
     elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not wanted):

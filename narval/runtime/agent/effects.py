@@ -167,6 +167,8 @@ def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
 def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
     """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
     for eid in eids if agent.watches.any_of_gone else ():
+        for waiting, watch in agent.watches.told_of(eid):
+            agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
         run = agent.runs.get(eid)
         if run is not None and not agent.watches.misses(run.kind):
             continue

@@ -132,7 +132,9 @@ class Turn:
         if watch is None:
             return False
         memory = self.agent.memory
-        if watch.or_outdated and (event.eid in memory.outdated or event.eid not in memory):
+        if (watch.or_outdated or watch.elements) and (
+            event.eid in memory.outdated or event.eid not in memory
+        ):
             return True
         return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 

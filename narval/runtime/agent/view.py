@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from narval.definitions.appointment import text_of
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
-from narval.memory.lineage import fits_since
+from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.agent.agent import AgentState
@@ -48,6 +49,7 @@ class LiveMemory:
     def __init__(self, memory: Memory, schemas: Surroundings) -> None:
         # Bound here, for engines call them often: a query costs no call but its own.
         self.element, self.fits_since = memory.element, partial(fits_since, memory)
+        self.current, self.text_of = partial(current, memory), text_of
         self.matching, self.among = memory.matching, memory.among
         self.reserved, self.context = memory.reserved_for, memory.contexts.of
         self.schema_fault = schemas.schema_fault
@@ -133,6 +135,10 @@ class TurnView(LiveMemory):
     def up_since(self) -> float:
         """The moment from which the agent has been at work without a break."""
         return self._agent.clockwork.since
+
+    def was_missed(self, moment: float) -> bool:
+        """True if the agent was not at work at a moment."""
+        return moment < self._agent.clockwork.since
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer (A9)."""

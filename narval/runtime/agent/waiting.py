@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from narval.engines.commands import Watch
 from narval.engines.events import Event
@@ -21,6 +22,9 @@ class Watches:
         self.index: Index[WatchKey] = Index()
         self._of_gone: Index[WatchKey] = Index()
         """Watches that are told, too, when an element that fits is replaced or forgotten."""
+        self._of_elements: dict[int, dict[WatchKey, None]] = {}
+        """By element, the watches that are told when that one is replaced or forgotten."""
+        self._elements: dict[WatchKey, tuple[int, ...]] = {}
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
@@ -29,16 +33,26 @@ class Watches:
             self.index.add(key, bound)
             if command.or_outdated:
                 self._of_gone.add(key, bound)
+        if command.elements:
+            self._elements[key] = command.elements
+            for eid in command.elements:
+                self._of_elements.setdefault(eid, {})[key] = None
 
     def remove(self, run: int, watch: str) -> None:
         """Wake it no more; a watch that is not there is ignored."""
-        self.index.discard((run, watch))
-        self._of_gone.discard((run, watch))
+        key = (run, watch)
+        self.index.discard(key)
+        self._of_gone.discard(key)
+        for eid in self._elements.pop(key, ()):
+            watches = self._of_elements[eid]
+            del watches[key]
+            if not watches:
+                del self._of_elements[eid]
 
     @property
     def any_of_gone(self) -> bool:
         """True if some watch is told of elements that are there no more."""
-        return bool(len(self._of_gone))
+        return bool(self._of_elements or len(self._of_gone))
 
     def misses(self, name: str) -> bool:
         """True if some watch may have to be told that an element of this name is there no more."""
@@ -48,6 +62,10 @@ class Watches:
         """The watches that are to be told that this element was replaced or forgotten."""
         return self._of_gone.wakes(tree)
 
+    def told_of(self, eid: int) -> Iterable[WatchKey]:
+        """The watches that count on this very element, and are to be told the same."""
+        return tuple(self._of_elements.get(eid, ()))
+
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):
     """Events still to be told: the row they are stored under (0: none), the run (0: an offer), the event."""
@@ -56,6 +74,15 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
         super().__init__()
         self.waiters: deque[WatchKey] | None = None
         """The watches that have yet to be told of the offer in front; None before it is their turn."""
+
+    def put_first(self, run: int, event: Event) -> None:
+        """Tell a run an event before what this turn has queued: those who count on an element hear of its
+        successor before others may take that (N45).
+        """
+        place = int(self.waiters is not None)
+        while place < len(self) and self[place][0]:  # what was recorded before stands in front
+            place += 1
+        self.insert(place, (0, run, event))
 
     def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
         """Note which watches have yet to be told of the offer in front."""

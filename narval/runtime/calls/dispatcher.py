@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ class Dispatcher:
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped (N35, N29).
 
-        A run for which a moment came meanwhile is told that first: it may give up what it had under way.
+        A run for which a moment came meanwhile, or for its callers, is told that first: it may give up what
+        it had under way.
         """
         clockwork = self._agent.clockwork
         due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
@@ -120,15 +122,30 @@ class Dispatcher:
             for call in list(run.calls.values()):
                 if call.call in answered:
                     continue
-                if run.eid in due:
-                    self._post(Request(lambda turn: None, partial(self._resume_late, run, call)))
-                else:
-                    self._resume_call(run, call)
+                self._resume_after(self._turns_until_told(run, due), run, call)
 
-    def _resume_late(self, run: Run, call: Call, _: Any, failure: BaseException | None) -> None:
-        """Perform a call again once its run was told what had come, if it still waits for it then."""
-        if failure is None and run.active and call.call in run.calls:
+    def _turns_until_told(self, run: Run, due: set[int]) -> int:
+        """The turns until a run has heard of what is due: the next one, and one more for each caller."""
+        holder: Run | None = run
+        for turns in count(1):
+            if holder is None:
+                break
+            if holder.eid in due:
+                return turns
+            holder = self._agent.runs.get(holder.caller.run) if holder.caller is not None else None
+        return 0
+
+    def _resume_after(self, turns: int, run: Run, call: Call) -> None:
+        """Perform a call again after so many turns, if its run still waits for it then."""
+        if not turns:
             self._resume_call(run, call)
+            return
+
+        def settle(_: Any, failure: BaseException | None) -> None:
+            if failure is None and run.active and call.call in run.calls:
+                self._resume_after(turns - 1, run, call)
+
+        self._post(Request(lambda turn: None, settle))
 
     def _resume_call(self, run: Run, call: Call) -> None:
         child = self._agent.runs.by_call.get(call.call)
@@ -192,7 +209,9 @@ class Dispatcher:
             return None
         id = self.outside_id(call.call)
         return self._executor.at_once(
-            CallContext(id, run.eid, call.step, self._home, None, call.attempt, target, inputs)
+            CallContext(
+                id, run.eid, call.step, self._home, None, call.attempt, target, inputs, self._executor.clock
+            )
         )
 
     def _context(
@@ -206,7 +225,8 @@ class Dispatcher:
     ) -> CallContext:
         made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
-        return CallContext(*made, target, inputs, timeout, family, call.program, payload)
+        clock = self._executor.clock
+        return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -29,6 +29,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "triage": ("verdict", "why", "mail"),
         "sent": ("to", "at"),
         "item": ("feed", "title"),
+        "failure": ("name", "step", "type"),
+        "notice": ("subject", "run"),
+        "told": ("way", "run", "at"),
     }
 )
 """The attributes that tables show of the elements that ship, unless the settings say otherwise."""

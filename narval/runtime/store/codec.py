@@ -231,7 +231,8 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
         conditions = tuple(Bound.from_plain(bound, lookup) for bound in plain["conditions"])
         scopes = msgspec.convert(plain["scopes"], tuple[tuple[str, str, str] | None, ...])
         flags = bool(plain.get("or_outdated")), bool(plain.get("standing"))
-        return Watch(plain["watch"], conditions, scopes, *flags)
+        elements = msgspec.convert(plain.get("elements", ()), tuple[int, ...])
+        return Watch(plain["watch"], conditions, scopes, *flags, elements)
     except (AttributeError, KeyError, TypeError, ValueError, PatternError) as error:
         raise _unreadable("a Watch of the journal", error) from None
 

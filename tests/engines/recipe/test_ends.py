@@ -19,8 +19,7 @@ from narval.engines.events import (
 )
 from narval.engines.recipe import engine
 from narval.engines.recipe.changes import PlanMoved, PlanStarted, StepDone, StepReady
-from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES
-from narval.engines.recipe.state import PLAN_MOVES
+from narval.engines.recipe.parts import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
 from narval.errors import InternalError
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 

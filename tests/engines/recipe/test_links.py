@@ -1,4 +1,4 @@
-"""Inputs that depend on the element of a call (`$each`) and on other inputs (`$INPUT`, N45)."""
+"""Inputs that depend on the element of a call (`$each`) and on other inputs (`$INPUT`, N47)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BILLS = Input("bill", "bill")
 # --- $each ------------------------------------------------------------------------------------------------
 
 
-def test_N45_each_call_gets_what_goes_with_its_element() -> None:
+def test_N47_each_call_gets_what_goes_with_its_element() -> None:
     said = each(BILLS)
     a, b, bill_b, bill_a = added(
         said, "<order id='a'/>", "<order id='b'/>", "<bill order='b'/>", "<bill order='a'/>"
@@ -45,14 +45,14 @@ def test_N45_each_call_gets_what_goes_with_its_element() -> None:
     assert given(said) == [{"order": (a,), "bill": (bill_a,)}, {"order": (b,), "bill": (bill_b,)}]
 
 
-def test_N45_the_input_of_the_element_may_be_named_as_well() -> None:
+def test_N47_the_input_of_the_element_may_be_named_as_well() -> None:
     said = each(BILLS, name="order")
     a, bill = added(said, "<order id='a'/>", "<bill order='a'/>")
     said.start("g.r")
     assert given(said) == [{"order": (a,), "bill": (bill,)}]
 
 
-def test_N45_inputs_that_depend_on_neither_are_shared() -> None:
+def test_N47_inputs_that_depend_on_neither_are_shared() -> None:
     said = each(BILLS, Input("pen", "pen", use=True))
     a, b, pen, *_ = added(
         said,
@@ -67,7 +67,7 @@ def test_N45_inputs_that_depend_on_neither_are_shared() -> None:
     assert [(call["order"], call["pen"]) for call in given(said)] == [((a,), (pen,)), ((b,), (pen,))]
 
 
-def test_N45_a_list_is_all_that_goes_with_the_element() -> None:
+def test_N47_a_list_is_all_that_goes_with_the_element() -> None:
     said = each(Input("bill", "bill", list=True, optional=True))
     a, b, first, second = added(
         said, "<order id='a'/>", "<order id='b'/>", "<bill order='a'/>", "<bill order='a'/>"
@@ -76,7 +76,7 @@ def test_N45_a_list_is_all_that_goes_with_the_element() -> None:
     assert given(said) == [{"order": (a,), "bill": (first, second)}, {"order": (b,)}]
 
 
-def test_N45_what_is_used_by_one_call_is_not_given_to_the_next() -> None:
+def test_N47_what_is_used_by_one_call_is_not_given_to_the_next() -> None:
     said = each(Input("bill", "bill", use=True), **{"max-parallel": "1"})
     a, b, one, two = added(
         said, "<order id='x'/>", "<order id='x'/>", "<bill order='x'/>", "<bill order='x'/>"
@@ -88,7 +88,7 @@ def test_N45_what_is_used_by_one_call_is_not_given_to_the_next() -> None:
     assert given(said) == [{"order": (b,), "bill": (two,)}]
 
 
-def test_N45_what_is_replaced_is_reserved_for_its_call() -> None:
+def test_N47_what_is_replaced_is_reserved_for_its_call() -> None:
     said = each(Input("bill", "bill", outdates=True))
     *_, bill = added(said, "<order id='x'/>", "<bill order='x'/>")
     run = said.start("g.r")
@@ -97,7 +97,7 @@ def test_N45_what_is_replaced_is_reserved_for_its_call() -> None:
     assert bill in said.memory.outdated
 
 
-def test_N45_a_call_that_lacks_an_input_is_an_error_and_the_others_go_on() -> None:
+def test_N47_a_call_that_lacks_an_input_is_an_error_and_the_others_go_on() -> None:
     said = each(BILLS)
     _, b, bill = added(said, "<order id='a'/>", "<order id='b'/>", "<bill order='b'/>")
     run = said.start("g.r")
@@ -109,7 +109,7 @@ def test_N45_a_call_that_lacks_an_input_is_an_error_and_the_others_go_on() -> No
     assert said.state(run) == "failed"
 
 
-def test_N45_where_all_calls_lack_an_input_the_step_is_in_error_at_once() -> None:
+def test_N47_where_all_calls_lack_an_input_the_step_is_in_error_at_once() -> None:
     said = plan(BILL.format("each"), ORDER, BILLS, foreach="order", error_link=True)
     added(said, "<order id='a'/>", "<order id='b'/>")
     run = said.start("g.r")
@@ -118,7 +118,7 @@ def test_N45_where_all_calls_lack_an_input_the_step_is_in_error_at_once() -> Non
     assert said.steps(run)["z"] == "running"
 
 
-def test_N45_only_what_depends_on_no_call_takes_the_elements_of_foreach() -> None:
+def test_N47_only_what_depends_on_no_call_takes_the_elements_of_foreach() -> None:
     said = plan(
         '<input id="other"><match>order[not(@id = $each/@id)]</match></input>',
         ORDER,
@@ -133,14 +133,14 @@ def test_N45_only_what_depends_on_no_call_takes_the_elements_of_foreach() -> Non
 # --- $INPUT without foreach ---------------------------------------------------------------------------------
 
 
-def test_N45_an_input_may_depend_on_what_another_got() -> None:
+def test_N47_an_input_may_depend_on_what_another_got() -> None:
     said = plan(BILL.format("order"), BILLS, ORDER)
     order, _, bill = added(said, "<order id='b'/>", "<bill order='a'/>", "<bill order='b'/>")
     said.start("g.r")
     assert given(said) == [{"bill": (bill,), "order": (order,)}]
 
 
-def test_N45_and_on_that_in_turn() -> None:
+def test_N47_and_on_that_in_turn() -> None:
     inside = BILL.format("order") + '<input id="receipt"><match>receipt[@bill = $bill/@id]</match></input>'
     said = plan(inside, Input("receipt", "receipt"), BILLS, ORDER)
     added(said, "<order id='b'/>", "<receipt bill='1'/>", "<bill order='a' id='1'/>")
@@ -149,7 +149,7 @@ def test_N45_and_on_that_in_turn() -> None:
     assert given(said) == [{"receipt": (receipt,), "bill": (bill,), "order": (1,)}]
 
 
-def test_N45_on_an_argument_too() -> None:
+def test_N47_on_an_argument_too() -> None:
     inside = '<arguments><order id="b"/></arguments>' + BILL.format("order")
     said = plan(inside, BILLS, ORDER)
     _, bill = added(said, "<order id='a'/>", "<bill order='b'/>")
@@ -159,7 +159,7 @@ def test_N45_on_an_argument_too() -> None:
     assert said.xml(call["order"][0]) == '<order id="b"/>'
 
 
-def test_N45_one_that_is_left_empty_fails_the_plan() -> None:
+def test_N47_one_that_is_left_empty_fails_the_plan() -> None:
     said = plan(BILL.format("order"), BILLS, ORDER)
     added(said, "<order id='b'/>", "<bill order='a'/>")
     run = said.start("g.r")
@@ -167,7 +167,7 @@ def test_N45_one_that_is_left_empty_fails_the_plan() -> None:
     assert said.error()["input"] == "bill"
 
 
-def test_N45_a_step_of_that_name_comes_first() -> None:
+def test_N47_a_step_of_that_name_comes_first() -> None:
     said = Dialogue(
         recipe(
             "g.r",

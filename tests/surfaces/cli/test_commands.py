@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from narval.engines.recipe.state import PLAN_MOVES
+from narval.engines.recipe.parts import PLAN_MOVES
 from narval.operations.text import zone
 from narval.surfaces.cli.runs import STATES
 from tests.surfaces.cli.command_line import (

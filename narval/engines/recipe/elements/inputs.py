@@ -95,7 +95,7 @@ class InputSearch:
         self.decision, self.step = decision, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._links = _links(decision, prototype) if prototype.input_variables else {}
-        """The inputs whose patterns use what others got, or `$each`, with these names (N45)."""
+        """The inputs whose patterns use what others got, or `$each`, with these names (N47)."""
         self._given: dict[str, tuple[Element, ...]] = {}
         """The elements that these names stand for."""
         self._arguments = arguments
@@ -114,7 +114,7 @@ class InputSearch:
         return self.by_rank(without)
 
     def assign_for(self, slot: Input, eid: int, shared: Inputs) -> Assignment:
-        """The elements of the inputs that depend on the element of a call (N45)."""
+        """The elements of the inputs that depend on the element of a call (N47)."""
         self._given[EACH] = self._elements((eid,))
         later = self._later(slot)
         given = dict(shared) | {slot.id: (eid,)}

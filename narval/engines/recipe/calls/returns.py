@@ -7,7 +7,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Verdict, judge
-from narval.engines.recipe import repeats, retries
+from narval.engines.recipe.calls import repeats, retries
 from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun

@@ -14,6 +14,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import SOURCE_REST, wait
 from narval.engines.events import Failure
+from narval.engines.recipe.calls.repeats import is_satisfied
 from narval.engines.recipe.changes import (
     CallExpired,
     CallReturned,
@@ -24,7 +25,6 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun
-from narval.engines.recipe.repeats import is_satisfied
 from narval.engines.recipe.steps import ask, call_more, finish, limit_of
 
 

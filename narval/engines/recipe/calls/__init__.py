@@ -1,0 +1,1 @@
+"""The calls of a step: their returns, and when they are made again."""
