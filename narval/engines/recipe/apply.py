@@ -7,6 +7,7 @@ from narval.engines.recipe.changes import (
     CallMade,
     CallReturned,
     CallsDropped,
+    CallSpoilt,
     DateCome,
     DateGivenUp,
     DateSet,
@@ -158,6 +159,7 @@ def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
 def _try_failed(state: PlanState, change: TryFailed) -> None:
     call = _call(state, change.call)
     call.until, call.next_try, call.problem = change.until, change.next_try, change.problem
+    call.spoilt = None
 
 
 def _next_try_made(state: PlanState, change: NextTryMade) -> None:
@@ -169,6 +171,10 @@ def _next_try_made(state: PlanState, change: NextTryMade) -> None:
 
 def _call_expired(state: PlanState, change: CallExpired) -> None:
     _call(state, change.call).expired = True
+
+
+def _call_spoilt(state: PlanState, change: CallSpoilt) -> None:
+    _call(state, change.call).spoilt = change.problem
 
 
 def _tries_reset(state: PlanState, change: TriesReset) -> None:

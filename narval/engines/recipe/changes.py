@@ -150,6 +150,13 @@ class CallExpired(PlanChange, frozen=True):
     call: str
 
 
+class CallSpoilt(PlanChange, frozen=True):
+    """One of several sources gave what fits none of its outputs (N20): it is given up, the others go on."""
+
+    call: str
+    problem: Failure
+
+
 class TriesReset(PlanChange, frozen=True):
     """A source that had failed has produced something: its tries are counted from the beginning."""
 
