@@ -194,6 +194,7 @@ class _Simulation:
     async def _pass_time(self, progress: Progress) -> float:
         """Let all that is due happen, moment after moment; the moment at which it ended."""
         end, is_set = self._end()
+        self._agenda.do_work(self._start)
         while True:
             await self._settle_down(progress)
             due = min(moment for moment in self._moments() if moment is not None)

@@ -138,6 +138,7 @@ class Dialogue:
         self.library = Library(())
         self.load(*definitions)
         self.current, self.text_of = partial(current, self.memory), text_of
+        self.was_missed = lambda moment: moment < self.up_since
         self.now = 100.0
         self.zone, self.up_since = "UTC", 0.0
         self.states: dict[int, Any] = {}
