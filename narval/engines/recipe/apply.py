@@ -118,8 +118,10 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     if change.given is not None:
         run.reached = run.selected.index(change.given, run.reached) + 1
     else:
-        run.called, run.watch = change.at, ""
-        state.blocked.pop(change.step, None)
+        run.called = change.at
+        if change.step in state.blocked:
+            del state.blocked[change.step]
+            run.watch = ""
         _take_once(state, change.step, change.inputs)
 
 

@@ -108,7 +108,9 @@ class RestEnded(PlanChange, frozen=True):
 
 
 class SelectionFollowed(PlanChange, frozen=True):
-    """A `foreach` over sources watches for what else it would select, and for what is replaced (N36)."""
+    """A `foreach` over sources watches for what else it would select, and for what is replaced; one source
+    alone, for what takes the place of what it was given (N36).
+    """
 
     step: str
     watch: str

@@ -86,3 +86,56 @@ def test_N20_N28_what_it_gives_last_counts_as_well() -> None:
     said.returned("a", "<other/>", given=first)
     assert said.steps(run) == {"a": "running"}
     assert said.until_woken() == SOURCE_REST
+
+
+# --- one source, without foreach --------------------------------------------------------------------------
+
+
+def one(**attributes: str) -> tuple[Dialogue, int, int]:
+    """A plan with one source, begun for the first of two elements; what it says, itself, and that element."""
+    said = Dialogue(recipe("g.r", step("a", **attributes), end="a"), WATCHES)
+    address = said.add("<address at='1'/>")
+    return said, said.start("g.r"), address
+
+
+def test_N36_a_source_begins_anew_when_what_it_was_given_is_replaced() -> None:
+    said, run, first = one()
+    call = said.call_of("a")
+    said.add("<address at='2'/>")
+    said.outdated(first)
+    assert said.wishes(CancelCall) == [CancelCall(call.call)]
+    said.answer(call, abandoned=True)
+    assert dict(said.call_of("a").inputs) == {"address": (first + 2,)}
+    assert said.steps(run) == {"a": "running"}
+    said.outdated(first + 2)
+    said.answer(said.call_of("a"), abandoned=True)
+    assert said.calls == {}, "it waits for one"
+    third = said.arrives("<address at='3'/>")
+    assert dict(said.call_of("a").inputs) == {"address": (third,)}
+    said.arrives("<address at='4'/>")
+    assert said.decided == [], "it has one"
+    said.returned("a")
+    assert (said.state(run), said.watches) == ("done", {})
+
+
+def test_N29_N36_a_source_that_waits_for_another_try_begins_with_what_replaced_its_element() -> None:
+    said, run, first = one(retries="5", backoff="60")
+    said.erred("a")
+    second = said.add("<address at='2'/>")
+    said.outdated(first)
+    assert dict(said.call_of("a").inputs) == {"address": (second,)}
+    assert said.wakes == {}
+    said.cancel(run)
+    assert said.watches == {}
+
+
+def test_N36_a_source_that_someone_gave_up_ends_and_is_not_begun_again() -> None:
+    said, run, _ = one()
+    said.answer(said.call_of("a"), abandoned=True)
+    assert said.state(run) == "done"
+
+
+def test_N36_one_source_that_gives_what_does_not_fit_fails_the_plan_at_once() -> None:
+    said, run, _ = one()
+    said.produced("a", "<other/>")
+    assert (said.state(run), said.watches) == ("failed", {})

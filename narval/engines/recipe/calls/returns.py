@@ -58,9 +58,14 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     else:
         back = CallReturned(event.call, event.eids)
         decision.add_to_context(event.eids)
-    if back is not None:
-        replaced = event.abandoned and call.spoilt is None and step.id in decision.state.following
-        _end_call(decision, step, run, call, back, is_last=not replaced)
+    if back is None:
+        return
+    given_up = event.abandoned and call.spoilt is None and step.id in decision.state.following
+    if given_up and sources.is_replaced(decision, step, call.inputs):
+        decision.change(back)
+        decision.to_run.append(step)
+    else:
+        _end_call(decision, step, run, call, back, is_last=step.foreach is None or not given_up)
 
 
 def _end_call(
@@ -80,7 +85,7 @@ def _end_call(
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
-    if well and run.foreach is None and step.until is None:
+    if well and run.foreach is None and step.until is None and not call.source:
         decision.change(StepDone(step.id, back.call, back.produced))
         decision.to_follow.append(step)
         return

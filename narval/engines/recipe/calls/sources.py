@@ -10,11 +10,14 @@ from narval.engines.recipe.calls.retries import rest
 from narval.engines.recipe.changes import CallReturned, CallSpoilt, SelectionGrown
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.steps import call_more, finish
+from narval.memory.patterns.pattern import condition
+
+_ANYTHING = condition("*").bind()
 
 
 def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
     """Give up one of several sources that gave what fits no output; False where it is the only one."""
-    if step.id not in decision.state.following:
+    if step.foreach is None or step.id not in decision.state.following:
         return False
     decision.ask(commands.CancelCall(identifier))
     decision.change(CallSpoilt(identifier, problem))
@@ -63,7 +66,9 @@ def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failur
 def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
     """Make a call for what a `foreach` over sources selects besides; end those of what was replaced (N36)."""
     run, selected = decision.state.step(step.id), step.foreach
-    assert selected is not None, step
+    if selected is None:
+        _follow_inputs(decision, step, eid)
+        return
     bound = selected.bind(decision.bindings(selected.variables))
     if any(True for _ in decision.view.among((eid,), bound, None)):
         if eid not in run.selected:
@@ -80,6 +85,33 @@ def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
             call_more(decision, step)
         else:
             decision.ask(commands.CancelCall(identifier))
+
+
+def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
+    """Begin a source anew when an element that it was given is replaced, or comes that it lacks."""
+    calls = decision.state.step(step.id).calls
+    if not calls:
+        decision.to_run.append(step)
+        return
+    ((identifier, call),) = calls.items()
+    if eid not in call.inputs or _counts(decision, eid) or decision.state.status != "running":
+        return
+    if call.next_try is None:
+        decision.ask(commands.CancelCall(identifier))
+    else:
+        decision.command(commands.CancelTimer(identifier))
+        decision.change(CallReturned(identifier))
+        decision.to_run.append(step)
+
+
+def is_replaced(decision: RecipeDecision, step: Step, inputs: tuple[int, ...]) -> bool:
+    """True if the one source of a step was given up because one of its `inputs` counts no more."""
+    return step.foreach is None and not all(_counts(decision, eid) for eid in inputs)
+
+
+def _counts(decision: RecipeDecision, eid: int) -> bool:
+    """True if an element is neither outdated nor forgotten."""
+    return any(True for _ in decision.view.among((eid,), _ANYTHING, None))
 
 
 def end_sources(decision: RecipeDecision) -> None:
