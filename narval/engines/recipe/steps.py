@@ -26,6 +26,7 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.elements.links import LinkedSearch, input_search
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
@@ -101,7 +102,7 @@ def _call_once(
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    search = InputSearch(decision, step, prototype, arguments)
+    search = input_search(decision, step, prototype, arguments)
     assigned = search.assign()
     follows = step.id in decision.state.following
     if assigned.missing:
@@ -131,7 +132,7 @@ def _call_for_each(
 
     Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
     """
-    search = InputSearch(decision, step, prototype, arguments)
+    search = input_search(decision, step, prototype, arguments)
     found = _selected(decision, selected)
     slot, fault = _one_input(decision, search, found)
     if fault:
@@ -223,19 +224,20 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
         decision.change(CallsDropped(step.id, tuple(dropped)))
 
 
-def _search_for_each(decision: RecipeDecision, step: Step) -> InputSearch | None:
+def _search_for_each(decision: RecipeDecision, step: Step) -> LinkedSearch | None:
     """The search for inputs that depend on the element of a call (N47); None if there are none."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype) or not prototype.input_variables:
         return None
-    search = InputSearch(decision, step, prototype, arguments_of(decision, step) if step.arguments else ())
-    return None if len(search.independent) == len(prototype.inputs) else search
+    arguments = arguments_of(decision, step) if step.arguments else ()
+    search = input_search(decision, step, prototype, arguments)
+    return search if isinstance(search, LinkedSearch) else None
 
 
 def _inputs_for(
     decision: RecipeDecision,
     step: Step,
-    search: InputSearch,
+    search: LinkedSearch,
     foreach: ForeachCalls,
     eid: int,
     source: bool,
@@ -359,7 +361,7 @@ def _one_input(
     return chosen, ""
 
 
-def _likely_input(inputs: list[Input], selected: Condition) -> Input | None:
+def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
     """The input that a `foreach` means which selects nothing: one that takes elements of such a name."""
     for slot in inputs:
         if selected.names and slot.condition.names and selected.names & slot.condition.names:

@@ -9,7 +9,7 @@ from narval.definitions.recipe.arguments import fill
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.candidates import CandidateSearch
+from narval.engines.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope
@@ -59,31 +59,10 @@ def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int
     return decision.add(Element(0, argument.xml), step.id, inputs=inputs)
 
 
-EACH = "each"
-"""The variable that stands for the element of a call, of those that `foreach` selects."""
-
-
-def _links(decision: RecipeDecision, prototype: Prototype) -> dict[str, frozenset[str]]:
-    """The inputs whose patterns use `$each` or the ids of inputs, with those; steps and names come first."""
-    recipe = decision.definition
-    ids = {EACH, *(slot.id for slot in prototype.inputs)} - recipe.steps.keys() - recipe.names.keys()
-    used = {slot.id: slot.condition.variables & ids for slot in prototype.inputs}
-    return {id: names for id, names in used.items() if names}
-
-
 class InputSearch:
     """The search for the inputs of one step, out of its arguments first."""
 
-    __slots__ = (
-        "_arguments",
-        "_given",
-        "_links",
-        "_outdating",
-        "_selected",
-        "decision",
-        "inputs",
-        "step",
-    )
+    __slots__ = ("_arguments", "_outdating", "_selected", "decision", "inputs", "step")
 
     def __init__(
         self,
@@ -94,77 +73,17 @@ class InputSearch:
     ) -> None:
         self.decision, self.step = decision, step
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
-        self._links = _links(decision, prototype) if prototype.input_variables else {}
-        """The inputs whose patterns use what others got, or `$each`, with these names (N47)."""
-        self._given: dict[str, tuple[Element, ...]] = {}
-        """The elements that these names stand for."""
         self._arguments = arguments
         self._selected: tuple[str, Bound] | None = None
         """The input that takes what `foreach` selects, and what that must be."""
 
     def assign(self, without: Input | None = None) -> Assignment:
-        """The element or elements of each input (N16), without the one that differs from call to call."""
-        if self._links:
-            later = self._later(without)
-            return self._in_turn([slot for slot in self.inputs if slot.id not in later], {})
+        """The element or elements of each input (N16)."""
         if self.step.context is None and not self._arguments and not self.decision.state.again:
             at_hand = self.from_predecessors(without)
             if at_hand is not None:
                 return Assignment(at_hand)
         return self.by_rank(without)
-
-    def assign_for(self, slot: Input, eid: int, shared: Inputs) -> Assignment:
-        """The elements of the inputs that depend on the element of a call (N47)."""
-        self._given[EACH] = self._elements((eid,))
-        later = self._later(slot)
-        given = dict(shared) | {slot.id: (eid,)}
-        found = self._in_turn(
-            [other for other in self.inputs if other.id in later and other is not slot], given
-        )
-        rest = {id: eids for id, eids in found.given.items() if id not in given}
-        return Assignment(rest, found.missing)
-
-    def _later(self, slot: Input | None) -> frozenset[str]:
-        """The inputs that are assigned for each call: that of its element, and those that depend on it."""
-        if slot is None:
-            return frozenset()
-        found = {EACH, slot.id}
-        while more := {id for id, names in self._links.items() if id not in found and names & found}:
-            found |= more
-        return frozenset(found)
-
-    def _in_turn(self, slots: list[Input], before: dict[str, tuple[int, ...]]) -> Assignment:
-        """The elements of some inputs: first of those that use none of the others, then of those that do.
-
-        `before` is what other inputs have got already.
-        """
-        given = dict(before)
-        self._given |= {id: self._elements(eids) for id, eids in given.items()}
-        left = list(slots)
-        while left:
-            waiting = {slot.id for slot in left}
-            now = [slot for slot in left if waiting.isdisjoint(self._links.get(slot.id, ()))] or left
-            taken = {eid for eids in given.values() for eid in eids}
-            assigned = assign([self._slot(slot, taken) for slot in now])
-            if assigned.missing:
-                return assigned
-            given |= assigned.given
-            self._given |= {slot.id: self._elements(given.get(slot.id, ())) for slot in now}
-            left = [slot for slot in left if slot not in now]
-        return Assignment(given)
-
-    def _slot(self, slot: Input, taken: set[int]) -> Slot:
-        scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
-        ranks = around(self.decision, self.step, self._arguments).ranks(
-            self._bound(slot), scope, again, slot.newest
-        )
-        free = lambda: ((eid for eid in rank if eid not in taken) for rank in ranks())  # noqa: E731
-        return Slot(slot.id, free, slot.optional, slot.list)
-
-    def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
-        """Elements by eid, arguments among them."""
-        found = (self.decision.view.element(eid) if eid >= 0 else self._arguments[-1 - eid] for eid in eids)
-        return tuple(element for element in found if element is not None)
 
     def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
         """The nearest element of each input, if the transition took it or its in-steps produced it.
@@ -230,9 +149,9 @@ class InputSearch:
         return [slot for slot in self.independent if self.decision.view.fits(element, self._bound(slot))]
 
     @property
-    def independent(self) -> list[Input]:
+    def independent(self) -> tuple[Input, ...]:
         """The inputs that depend on no other."""
-        return [slot for slot in self.inputs if slot.id not in self._links]
+        return self.inputs
 
     def restrict(self, slot: Input, selected: Condition) -> None:
         """Let an input take only elements that `foreach` selects (N19)."""
@@ -289,7 +208,11 @@ class InputSearch:
             return self._selected[1]
         if slot.bound is not None:
             return slot.bound
-        return slot.condition.bind({**self.decision.bindings(slot.condition.variables), **self._given})
+        return slot.condition.bind(self._stands_for(slot.condition.variables))
+
+    def _stands_for(self, variables: frozenset[str]) -> Bindings:
+        """The elements that variables stand for."""
+        return self.decision.bindings(variables)
 
     def _added(self, eid: int) -> int:
         return add_argument(self.decision, self.step, self._arguments[-1 - eid])
