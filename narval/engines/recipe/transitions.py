@@ -87,24 +87,23 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
-    reckoning = triggers.reckon(decision, transition)
+    reckoning = triggers.reckon(decision, transition) if transition.appointments else None
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
-    if triggers.has_come(decision, transition, reckoning) if fired else _is_past(decision, reckoning):
+    past = reckoning is not None and reckoning.is_past(decision.event.at)
+    if triggers.has_come(decision, transition, reckoning) if fired else past:
         triggers.come(decision, transition, reckoning)
         _choose(decision, transition.rivals)
     else:
         _set_date(decision, transition, reckoning)
     if reckoning is not None and reckoning.new:
-        for waiting in _waiting_for(decision, *(name for name, _ in reckoning.of)):
+        names = [name for name, _ in reckoning.of]
+        for waiting in _waiting_for(decision, *names):
             _wait_anew(decision, waiting)
+        repeats.bind_anew(decision, *names)
     if decision.state.transition(identifier).state == "fail":
         spread_impossible(decision, [transition])
     _fail_if_unhandled(decision)
-
-
-def _is_past(decision: RecipeDecision, reckoning: Reckoning | None) -> bool:
-    return reckoning is not None and reckoning.is_past(decision.event.at)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:
@@ -169,7 +168,7 @@ def _choose(
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
-        if triggers.is_awaited(decision, transition) and not _comes_at_once(decision, transition):
+        if (transition.times or transition.appointments) and _is_early(decision, transition):
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
@@ -180,11 +179,12 @@ def _choose(
             _fire(decision, transition, conditions, *found)
             names += transition.names
     for transition in early:
-        unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
+        unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
-            _set_date(decision, transition, triggers.reckon(decision, transition))
+            reckoning = triggers.reckon(decision, transition) if transition.appointments else None
+            _set_date(decision, transition, reckoning)
     for transition, conditions in lacking:
-        if not _is_potential(decision, transition):
+        if decision.state.status != "running" or not _is_potential(decision, transition):
             continue
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
@@ -217,15 +217,17 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
-def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
-    """True for a transition with an appointment that has gone by before it could be set (N45)."""
+def _is_early(decision: RecipeDecision, transition: Transition) -> bool:
+    """True while the date of a transition has not come; an appointment may have gone by before it is set."""
+    if decision.state.transition(transition.id).come:
+        return False
     if not transition.appointments or transition.id in decision.state.awaiting_date:
-        return False
+        return True
     reckoning = triggers.reckon(decision, transition)
-    if not _is_past(decision, reckoning):
-        return False
+    if not reckoning.is_past(decision.event.at):
+        return True
     triggers.come(decision, transition, reckoning)
-    return True
+    return False
 
 
 def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
@@ -238,13 +240,12 @@ def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Recko
         spread_impossible(decision, [transition])
         fault = f"the date of transition {transition.id} cannot be told: {reckoning.fault}"
         decision.fail(decision.add_error("no-date", fault))
-    elif triggers.set_date(decision, transition, reckoning):
-        return
-    elif reckoning is not None:
-        decision.change(DateGivenUp(transition.id, reckoning.gone))
-        spread_impossible(decision, [transition])
-    else:
-        decision.change(TransitionFailed(transition.id))
+    elif not triggers.set_date(decision, transition, reckoning):
+        if reckoning is None:
+            decision.change(TransitionFailed(transition.id))
+        else:
+            decision.change(DateGivenUp(transition.id, reckoning.gone))
+            spread_impossible(decision, [transition])
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
