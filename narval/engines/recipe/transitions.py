@@ -1,7 +1,7 @@
 """Evaluating transitions: which may fire, and which waits (N22–N26; §2.4).
 
-In `impossible.py` is which never will. Of a transition that is potential its date and its conditions decide. Transitions that share an in-step are
-*rivals*: one of them fires at most.
+In `impossible.py` is which never will. Of a transition that is potential its date and its conditions decide.
+Transitions that share an in-step are *rivals*: one of them fires at most.
 """
 
 from __future__ import annotations
