@@ -1,4 +1,4 @@
-"""What cannot be any more: transitions that will never fire, and what only they lead to (N22; §2.4).
+"""Transitions that will never fire, and what only they lead to (N22; §2.4).
 
 A transition is *impossible* when an in-step can no longer end as its link wants, or its date was given up,
 *undetermined* while an in-step has yet to end, and *potential* otherwise.
