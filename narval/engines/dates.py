@@ -64,7 +64,7 @@ class Reckoning(NamedTuple):
     def has_come(self, now: float, view: View) -> bool:
         """True if a moment is there, or was missed and is to be made up for."""
         return any(
-            moment <= now and (appointment.missed == "once" or moment >= view.up_since)
+            moment <= now and (appointment.missed == "once" or not view.was_missed(moment))
             for appointment, moment in self.made
         )
 

@@ -169,6 +169,24 @@ def test_the_automaton_of_its_page_runs_without_a_home() -> None:
         assert agent.wait(agent.start("text.waiting"), 20)["phase"] == "done"
 
 
+SKIPPED = """<scenario at="2026-11-21T08:10" until="4h">
+  <start recipe="text.mirror"/>
+  <answer action="rsync" times="4" error="10"/>
+  <answer action="rsync" after="never"/>
+  <signal recipe="text.mirror" name="skip" at="2026-11-21T10:30"/>
+  <expect at="2026-11-21T09:01"><call action="curl" count="0"/></expect>
+  <expect at="2026-11-21T10:29"><call action="curl" count="1"/><call action="rsync" count="5"/></expect>
+  <expect><call action="sh" count="1"/><run recipe="text.mirror" phase="done" count="2"/></expect>
+</scenario>"""
+
+
+def test_A18_A20_A21_the_larger_automaton_does_what_its_page_says() -> None:
+    with narval.open() as agent:
+        agent.load(examples("automaton.md", "xml")[1])
+        report = agent.simulate(SKIPPED)
+        assert report["well"], report["expectations"]
+
+
 def test_the_program_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

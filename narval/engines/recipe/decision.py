@@ -197,6 +197,6 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             call = self.state.step(step).calls[identifier]
             if call.source and call.next_try is not None:
                 self.sources_to_end.append(identifier)
-            elif call.source:
+            elif call.source and call.spoilt is None:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

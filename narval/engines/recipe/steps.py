@@ -102,13 +102,19 @@ def _call_once(
         return
     search = InputSearch(decision, step, prototype, arguments)
     assigned = search.assign()
+    follows = step.id in decision.state.following
     if assigned.missing:
-        _missing(decision, step, search, assigned.missing)
+        if not follows:
+            _missing(decision, step, search, assigned.missing)
         return
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
     fed = decision.counts_food and decision.is_fed(search.used_up(inputs))
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
+    if source and not follows:
+        watch = decision.identifier()
+        decision.change(SelectionFollowed(step.id, watch))
+        decision.command(search.standing_watch(watch, search.inputs))
 
 
 def _call_for_each(
@@ -152,7 +158,7 @@ def _call_for_each(
     if source:
         watch = decision.identifier()
         decision.change(SelectionFollowed(step.id, watch))
-        decision.command(search.standing_watch(watch, slot))
+        decision.command(search.standing_watch(watch, (slot,)))
     call_more(decision, step)
 
 
@@ -224,7 +230,8 @@ def _call(
     call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
-    if given is None and not (at and decision.state.step(step.id).state == "running"):
+    again = (at or source) and decision.state.step(step.id).state == "running"
+    if given is None and not again:
         decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))

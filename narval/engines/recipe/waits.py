@@ -35,7 +35,9 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
             yield Wait(
                 step,
                 "input",
-                "an element for its foreach",
+                "an element for its foreach"
+                if definition.steps[step].foreach
+                else "an element for its input",
                 **_conditions(watches.get(state.step(step).watch)),
             )
     for identifier in state.resting:

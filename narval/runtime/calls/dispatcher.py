@@ -209,7 +209,9 @@ class Dispatcher:
             return None
         id = self.outside_id(call.call)
         return self._executor.at_once(
-            CallContext(id, run.eid, call.step, self._home, None, call.attempt, target, inputs)
+            CallContext(
+                id, run.eid, call.step, self._home, None, call.attempt, target, inputs, self._executor.clock
+            )
         )
 
     def _context(
@@ -223,7 +225,8 @@ class Dispatcher:
     ) -> CallContext:
         made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
-        return CallContext(*made, target, inputs, timeout, family, call.program, payload)
+        clock = self._executor.clock
+        return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

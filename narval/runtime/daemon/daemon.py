@@ -286,7 +286,7 @@ def assemble(
     is_up_to_date = None
     if executor is None:
         programs = programs_of(files, agent_id, record_only=record_only, is_known=agent.runs.__contains__)
-        executor = Executor(settings.limits, clock=clock, programs=programs)
+        executor = Executor(settings.limits, clock=clock, programs=programs, zone=agent.clockwork.zone)
         is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
     folder = files.path if files is not None else None

@@ -179,11 +179,10 @@ class InputSearch:
         scopes = (*(None for _ in until), *map(self.scope, mandatory))
         return commands.Watch(watch, bounds, scopes, or_outdated=True)
 
-    def standing_watch(self, watch: str, slot: Input) -> commands.Watch:
-        """The watch of a `foreach` over sources: what it would select besides, and what is replaced (N36)."""
-        return commands.Watch(
-            watch, (self._bound(slot),), (self.scope(slot),), or_outdated=True, standing=True
-        )
+    def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
+        """The watch of sources: what they could be given besides, and what is replaced (N36)."""
+        bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
 
     def explain_missing(self, slot: Input) -> str:
         """The reason why an input has no element, for people (N17)."""
