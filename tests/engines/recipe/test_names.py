@@ -116,6 +116,14 @@ def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:
     assert took(said, run) is not None
 
 
+def test_N42_an_element_is_not_too_large_for_all_candidates_together() -> None:
+    said, run = waiting(condition("a", as_="one"), condition("b[c = $one/c]"))
+    for number in range(60):
+        said.arrives(f"<a><c>{number}</c>{'<d/>' * 60}</a>")
+    said.arrives(f"<b><c>7</c>{'<d/>' * 700}</b>")
+    assert took(said, run) is not None
+
+
 # --- afterwards -------------------------------------------------------------------------------------------
 
 

@@ -180,9 +180,10 @@ class _Join:
         wanted: Wanted = []
         for at, condition in enumerate(self._conditions):
             own = condition.condition.variables & self._transition.joins
-            if own.isdisjoint(many) and condition.condition.grows_in(own):
-                bound = self._bound(at)
-            else:
+            bound = self._bound(at)
+            growing = own.isdisjoint(many) and condition.condition.grows_in(own)
+            # What one of them leaves room for, all of them at once may not (N10).
+            if own and not (growing and all(most is None for most in bound.room)):
                 bound = named_one_of(condition.condition.names)
             wanted.append((bound, self._scopes[at]))
             if at in self._keys:
