@@ -29,9 +29,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def automaton(context: click.Context, session: Session, file: Path) -> None:
     """Run the automaton in FILE in the foreground, without a home.
 
-    It runs once, whatever its `restart` says. What its programs print is printed, line by line; relative paths are read against the folder of FILE. The
-    exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
-    `#!/usr/bin/env -S narval automaton`.
+    It runs once, whatever its `restart` says. What its programs print is printed, line by line; relative
+    paths are read against the folder of FILE. The exit status is 0 when it ended well, 1 when it failed.
+    Ctrl-C ends all its programs. A file may begin with `#!/usr/bin/env -S narval automaton`.
     """
     import asyncio
 
