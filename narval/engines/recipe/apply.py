@@ -245,7 +245,9 @@ def _date_set(state: PlanState, change: DateSet) -> None:
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
-    run = state.transitions.setdefault(change.transition, TransitionRun())
+    if change.transition not in state.transitions:
+        state.transitions[change.transition] = TransitionRun()
+    run = state.transitions[change.transition]
     run.come, run.wake, run.watch = True, "", ""
     state.awaiting_date.pop(change.transition, None)
 

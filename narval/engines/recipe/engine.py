@@ -3,9 +3,9 @@
 `parts.py` and `state.py` have the tables of moves, `changes.py` the facts, `apply.py` what they alter. A step
 is run in `steps.py`, with what `elements/inputs.py` finds; in `calls/`, `returns.py` takes its outputs,
 `retries.py` tries its calls again, `repeats.py` calls it again, `sources.py` has calls that go on. A step
-that has ended goes to `transitions.py`, and what a transition waits for is in `triggers.py`. `signals.py`
-adds signals, `resume.py` begins a plan from a step of an earlier one; `explain.py`, `waits.py` and
-`render.py` show a plan. `decision.py` is what they share in one advance.
+that has ended goes to `transitions.py`; what a transition waits for is in `triggers.py`, and what cannot be
+any more in `impossible.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
+one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
