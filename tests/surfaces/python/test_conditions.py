@@ -108,6 +108,7 @@ def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent
     fail(agent, "web/ann", "db/bob")
     for waiting in (agent.why(run)["waiting"], agent.why(run, "third")["waiting"]):
         (wait,) = waiting
+        assert wait["text"].endswith("by one choice of $first (here each is judged by itself)")
         assert [condition["pattern"] for condition in wait["conditions"]] == [
             "failed-login",
             "failed-login[@host = $first/@host]",
