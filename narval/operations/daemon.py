@@ -17,7 +17,7 @@ log_of_requests = logging.getLogger("narval.operations")
 async def stop(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
     _note("stop", asker)
-    daemon.host.stop.request()
+    daemon.stop.request()
     return {"stopping": True}
 
 
@@ -41,12 +41,12 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
     """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
-    summary = await daemon.host.run(until_idle=until_idle, timeout=timeout)
+    summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,
-        "failed": [json_forms.run(daemon.agent, run) for run in summary.failed],
-        "later": [json_forms.later(daemon.agent, *due) for due in summary.later],
+        "failed": [json_forms.run(agent, run) for agent, run in summary.failed],
+        "later": [json_forms.later(due.agent, due.at, due.key, due.job) for due in summary.later],
     }
 
 
@@ -57,7 +57,7 @@ async def turn(daemon: Daemon) -> None:
 
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
-    active, running = len(daemon.agent.runs.active), daemon.host.executor.counts.running
+    active, running = len(daemon.agent.runs.active), daemon.executor.counts.running
     return f"{active} runs under way, {running} calls running"
 
 

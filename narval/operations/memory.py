@@ -111,7 +111,7 @@ async def memory(
 
     matching = _matching(daemon, xpath, context, current, limit, before)
     found = await gathered(map(form, matching), limit)
-    await daemon.host.recorded()  # what changed meanwhile is recorded as well
+    await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
     return found
 
 

@@ -58,6 +58,6 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     if asker.agent not in ("", own := daemon.files.settings.name):
         raise RequestError(f"there is no agent {asker.agent!r:.80} here; this home has {own}")
     found.check(arguments)
-    await daemon.host.recorded()
+    await daemon.rounds.recorded()
     told = {ASKER: asker} if found.wants_asker else {}
     return await found(daemon, **arguments, **told)

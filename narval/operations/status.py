@@ -32,7 +32,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     agent, alive, home = daemon.agent, not daemon.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.since) if alive else known
-    counts, calls = daemon.host.executor.counts, _calls(daemon)
+    counts, calls = daemon.executor.counts, _calls(daemon)
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
         "home": str(home.path) if home is not None else None,
@@ -40,7 +40,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "version": __version__,
         "pid": holder.pid if holder is not None else None,
         "since": json_forms.moment(holder.since) if holder is not None else None,
-        "uptime": round(max(0.0, daemon.host.loop.clock.now() - daemon.since), 3) if alive else None,
+        "uptime": round(max(0.0, daemon.rounds.clock.now() - daemon.since), 3) if alive else None,
         "state": "running" if alive else "held" if holder is not None else "stopped",
         "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
         "kinds": kinds,
@@ -86,7 +86,7 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress, since = daemon.host.executor.progress, daemon.host.executor.since
+    progress, since = daemon.executor.progress, daemon.executor.since
     for run in agent.runs.active.values():
         for call in run.calls.values():
             outside = daemon.host.dispatcher.outside_id(call.call)

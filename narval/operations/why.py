@@ -53,7 +53,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         return await _story(daemon, element)
     found = find_run(daemon, run)
     definition, state = definition_and_state(daemon, found)
-    return explain(daemon.agent, daemon.host.loop.clock.now(), found, definition, state, id)
+    return explain(daemon.agent, daemon.rounds.clock.now(), found, definition, state, id)
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class _Simulation:
             self._outcome.endless = True
             reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
             self._outcome.stopped = reason
-            self.daemon.host.stop.request()
+            self.daemon.stop.request()
 
     # --- the schedule ---------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class _Simulation:
         while True:
             await self._settle_down(progress)
             due = min(moment for moment in self._moments() if moment is not None)
-            if due > end or self.daemon.host.stop.requested:
+            if due > end or self.daemon.stop.requested:
                 break
             self._trace.time_passes()
             self._clock.set(max(due, self._clock.now()))
             self._agenda.do_work(self._clock.now())
             self._executor.release()
-        if self.daemon.host.stop.requested:
+        if self.daemon.stop.requested:
             self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
         elif is_set:
             self._clock.set(end)
@@ -225,7 +225,7 @@ class _Simulation:
 
     async def _settle_down(self, progress: Progress) -> None:
         """Work until nothing goes on by itself; then judge what is expected at this moment."""
-        await self.daemon.host.until_idle()
+        await self.daemon.main_loop.until_idle()
         self._outcome.raise_refusal()
         for expectation in self._agenda.due_expectations(self._clock.now()):
             self._judge(expectation)

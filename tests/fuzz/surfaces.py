@@ -435,7 +435,7 @@ class _Asked:
                 assert part
         except NarvalError as error:
             wire.frame(wire.REPLY, 1, wire.error_form(error), None)
-        await self.daemon.host.until_idle()
+        await self.daemon.main_loop.until_idle()
 
 
 @cache

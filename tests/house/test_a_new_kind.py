@@ -180,9 +180,9 @@ def test_a_daemon_is_asked_of_it_through_its_socket(home: Path) -> None:
 
 async def _through_the_socket(home: Home) -> None:
     async with serving(home) as daemon:
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.to_thread(_ask_all, home.socket())
-        daemon.host.stop.request()
+        daemon.stop.request()
         await work
 
 

@@ -60,9 +60,9 @@ def test_N8_N18_an_element_tells_who_used_it_what_was_made_of_it_and_who_holds_i
     run = agent.start("w.triage")
     agent.until_idle()
     reader = agent.start("w.read")
-    agent.runner.run(agent.daemon.host.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
+    agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
     again = agent.start("w.triage")
-    agent.runner.run(agent.daemon.host.work_until(lambda: bool(agent.daemon.agent.runs[again].watches)))
+    agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.runs[again].watches)))
     story = agent.why(mail)
     of_run = {"run_of": "w.triage", "state": "done"}
     assert (story["element"], story["name"], story["origin"]["by"]) == (mail, "mail", "ann")
@@ -138,7 +138,7 @@ def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
     run = agent.start("w.triage")
     agent.until_idle()
     reader = agent.start("w.read")
-    agent.runner.run(agent.daemon.host.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
+    agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
     (verdict,) = agent.memory("verdict")
     judged = agent.why(verdict.eid)["origin"]["call"]
     assert f"  made by     call {judged}" in list(answers.why(agent.why(verdict.eid)))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from narval.runtime.agent import loop, run, turn, waves
-from narval.runtime.daemon import agent_host
 from narval.runtime.daemon import daemon as daemons
+from narval.runtime.daemon import main_loop
 from narval.runtime.store.batch import Batch
 from narval.runtime.store.sql import Database
 from tests.runtime.at_work import Killed, Scene
@@ -64,7 +64,7 @@ def taken_apart(
         patch.setattr(loop.Loop, "perform", performed)
         patch.setattr(waves, "perf_counter", ticks)
         patch.setattr(run, "SNAPSHOT_AFTER", 3)
-        patch.setattr(agent_host, "SLICE", 0.0)
+        patch.setattr(main_loop, "SLICE", 0.0)
         patch.setattr(daemons, "Executor", executor)
         yield
 

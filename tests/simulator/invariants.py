@@ -269,7 +269,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
     for run in agent.runs.active.values():
         _check_calls(daemon, run, under_way)
         definition = definition_of(agent, run)
-        now, state = daemon.host.loop.clock.now(), state_of(agent, run)
+        now, state = daemon.rounds.clock.now(), state_of(agent, run)
         told = why.explain(agent, now, run, definition, state, None)["waiting"]
         assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
@@ -282,7 +282,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
 
 def check_dates(daemon: Daemon) -> None:
     """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
-    agent, now = daemon.agent, daemon.host.loop.clock.now()
+    agent, now = daemon.agent, daemon.rounds.clock.now()
     for run in agent.runs.active.values():
         definition = definition_of(agent, run)
         for wait in run.engine.waiting_for(definition, run.state, run.watches):

@@ -187,14 +187,14 @@ class Simulation:
             await self._a_few_turns(daemon)
 
     async def _a_few_turns(self, daemon: Daemon) -> None:
-        until = daemon.host.loop.turns + self.chance.choice((1, 1, 2, 5))
-        await daemon.host.work_until(
-            lambda: daemon.host.loop.turns >= until or daemon.host.is_idle() or daemon.host.is_stopped()
+        until, main_loop = daemon.host.loop.turns + self.chance.choice((1, 1, 2, 5)), daemon.main_loop
+        await main_loop.work_until(
+            lambda: daemon.host.loop.turns >= until or main_loop.is_idle() or main_loop.is_stopped()
         )
 
     async def _rest(self, daemon: Daemon) -> None:
-        await daemon.host.until_idle()
-        if daemon.host.is_stopped():
+        await daemon.main_loop.until_idle()
+        if daemon.main_loop.is_stopped():
             self._note("stopped, for somebody said quit")
             await self._end()
             return
@@ -266,7 +266,7 @@ class Simulation:
         except RequestError as error:
             self._note(f"refused: {error}")
         except DaemonGoneError:
-            assert self.scene.alive is None or self.scene.alive.host.loop.intake.gone is not None
+            assert self.scene.alive is None or self.scene.alive.rounds.gone is not None
 
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:
@@ -275,8 +275,8 @@ class Simulation:
             await self._rest(daemon)
             return
         self._note("stop")
-        daemon.host.stop.request()
-        await daemon.host.run()
+        daemon.stop.request()
+        await daemon.main_loop.run()
         await self._end()
 
     async def _vanish(self, daemon: Daemon) -> None:
@@ -298,19 +298,19 @@ class Simulation:
         quiet = await self.scene.open(record_only=True)
         for _ in range(self.chance.choice((1, 3))):
             quiet.host.post(Request(partial(_add, self.world.arrival()), partial(_told, self.ledger)))
-        await quiet.host.until_idle()
+        await quiet.main_loop.until_idle()
         await self._end()
 
     async def _come_to_rest(self, daemon: Daemon) -> bool:
         """Each call comes back well, each moment comes; whether there was anything left to do."""
         assert self.executor is not None
         self.executor.rough = False
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         busy = bool(self.executor.held)
         for call in list(self.executor.held):
             if call in self.executor.held:
                 self.executor.answer(call)
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         due = daemon.agent.clockwork.next_moment()
         if due is not None:
             await self._pass(daemon, max(0.0, due - self.scene.clock.now()))

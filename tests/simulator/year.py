@@ -66,7 +66,7 @@ class Year:
                 self._publish(day)
             arrived = [self._deliver() for _ in range(self.mails)]
             await self._until_told(daemon, arrived)
-            await daemon.host.elapse(86_400.0)
+            await daemon.main_loop.elapse(86_400.0)
             if self.restarts and day % self.restarts == 0:
                 daemon = await self._again(daemon)
             if day % MONTH == 0:
@@ -110,7 +110,7 @@ class Year:
         """The mailbox is real: what lies in it is told in its own time."""
         missing, deadline = set(mails), time.monotonic() + PATIENCE
         while missing:
-            await daemon.host.run(until_idle=True, timeout=1.0)
+            await daemon.main_loop.run(until_idle=True, timeout=1.0)
             missing -= set(self._known(daemon))
             assert time.monotonic() < deadline, f"not told: {missing}"
             await asyncio.sleep(0.005)

@@ -64,7 +64,7 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     """
     names = partial(bindings, recipe, state, element=element)
     wanted = resolve(transition.conditions, recipe.full_name, transition.id, names)
-    if not transition.joins:
+    if not transition.inner_names:
         return wanted
     shared = recipe.full_name, transition.id, SHARED
     return [(bound, None if scope is None else shared) for bound, scope in wanted]

@@ -23,7 +23,7 @@ from narval.engines.recipe.changes import (
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements import joins
+from narval.engines.recipe.elements import combinations
 from narval.engines.recipe.impossible import OPEN, POTENTIAL, classify, spread_impossible, stop_waiting
 
 
@@ -173,7 +173,7 @@ def _choose(
             decision.change(TransitionFailed(transition.id))
             continue
         if not transition.plain:
-            conditions = joins.relaxed(decision, transition)
+            conditions = combinations.relaxed(decision, transition)
         if transition.id not in decision.state.waiting or not _is_watched(decision, transition, conditions):
             _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
@@ -183,10 +183,12 @@ def _choose(
         repeats.bind_anew(decision, *names)
 
 
-def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
+def _elements_for(
+    decision: RecipeDecision, transition: Transition, wanted: Wanted
+) -> combinations.Found | None:
     """The elements that the conditions of a transition take; None when one has none."""
     if not transition.plain:
-        return joins.elements_for(decision, transition)
+        return combinations.elements_for(decision, transition)
     took = triggers.elements_for(decision, transition, wanted)
     return None if took is None else (took, ())
 
@@ -196,7 +198,7 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     if transition.plain:
         return True
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-    watched = [*wanted, *joins.also_watched(transition)]
+    watched = [*wanted, *combinations.also_watched(transition)]
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
@@ -292,7 +294,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
     if not transition.plain:
-        wanted = [*wanted, *joins.also_watched(transition)]
+        wanted = [*wanted, *combinations.also_watched(transition)]
     decision.watch(watch, wanted, or_outdated=triggers.is_told_of_gone(transition))
 
 
@@ -302,7 +304,7 @@ def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
     return [
         transition
         for transition in waiting
-        if not (triggers.variables_of(transition) - transition.joins).isdisjoint(names)
+        if not (triggers.variables_of(transition) - transition.inner_names).isdisjoint(names)
     ]
 
 
@@ -311,7 +313,7 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        look_up = triggers.wanted if transition.plain else joins.relaxed
+        look_up = triggers.wanted if transition.plain else combinations.relaxed
         conditions = look_up(decision, transition)
         _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)

@@ -102,7 +102,7 @@ def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
         for identifier, at in recipe.names.get(name, ()):
             giver = recipe.transitions[identifier]
             if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
-                slot = SHARED if giver.joins else f"#{at + 1}"
+                slot = SHARED if giver.inner_names else f"#{at + 1}"
                 decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
 
 

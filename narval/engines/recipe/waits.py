@@ -113,7 +113,7 @@ def _then(transition: Transition) -> str:
     absent = [condition.absent for condition in transition.conditions]
     if all(absent):
         return "nothing to fit any more" if absent else ""
-    names = " and ".join(f"${name}" for name in transition.names if name in transition.joins)
+    names = " and ".join(f"${name}" for name in transition.names if name in transition.inner_names)
     chosen = f", by one choice of {names} (here each is judged by itself)" if names else ""
     return _THEN + (", and nothing where nothing is to be" if any(absent) else "") + chosen
 

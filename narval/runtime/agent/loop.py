@@ -1,7 +1,7 @@
-"""The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O but the commit.
+"""The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O.
 
-`decide` makes a turn of all that waits; its batch is committed; `perform` hands out what was asked for and
-answers those who waited. `agent_host.py` says when.
+`decide` makes a turn of all that waits; its batch is committed by a round; `perform` hands out what was asked
+for and answers those who waited.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ from narval.runtime.agent.view import Surroundings
 from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
-from narval.runtime.store.store import Store
-from narval.runtime.system.clock import Clock, Jump
+from narval.runtime.system.clock import Jump
 
 log = logging.getLogger("narval.loop")
 
 DUE_SLICE = 0.02
 """Seconds that a turn spends on timers and jobs: they were promised for now, what follows from them was not.
 """
-
-UNNOTICED = 0.25
-"""Seconds the clock may have gone on since it was last asked whether it was set: no jump is that short."""
 
 Answer = Callable[[BaseException | None], None]
 """Told None once a turn is recorded, and else why it was not."""
@@ -110,34 +106,6 @@ class Intake:
                 _refuse(self.waiting.popleft(), error)
 
 
-class ClockWatch:
-    """Notices that the clock was set, or that the machine slept."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self._looked = float("-inf")
-        self._jumps: list[Jump] = []
-
-    def has_jumped(self, now: float) -> bool:
-        """True if there are jumps that were not reckoned with yet."""
-        if not 0.0 <= now - self._looked < UNNOTICED:
-            self._looked = now
-            jump = self.clock.jump()
-            if jump is not None:
-                self._jumps.append(jump)
-        return bool(self._jumps)
-
-    def reckon(self, agent: AgentState, now: float) -> None:
-        """Adjust the moments that an agent waits for: what was due meanwhile is missed (N25)."""
-        by = sum(jump.by for jump in self._jumps)
-        slept = sum(jump.slept for jump in self._jumps)
-        self._jumps.clear()
-        agent.clockwork.interrupted(now)
-        log.warning("the clock was set by %+.0f seconds, or the machine slept (%.0f)", by, slept)
-        if by:
-            agent.clock_was_set(by)
-
-
 class Loop:
     """Makes the turns of one agent: at most `limit` events each.
 
@@ -149,59 +117,51 @@ class Loop:
     def __init__(
         self,
         agent: AgentState,
-        store: Store,
         surroundings: Surroundings,
-        clock: Clock,
         perform: Perform,
         answer: Perform,
         *,
         limit: int = 1000,
         record_only: bool = False,
+        is_volatile: bool = False,
     ) -> None:
-        self.agent, self.store = agent, store
-        self.limit, self.record_only = limit, record_only
+        self.agent, self.limit, self.record_only = agent, limit, record_only
         self.turns = 0
+        self.intake = Intake()
         self._turn = Turn(agent, surroundings, record_only=record_only)
         self._perform = perform
-        self._within = None if record_only else _within(store, perform, answer)
+        self._is_volatile = is_volatile
+        self._within = None if record_only else _within(perform, answer, is_volatile)
         """Makes the calls that need not wait for the commit."""
-        self.intake = Intake()
-        self._clock_watch = ClockWatch(clock)
-
-    @property
-    def clock(self) -> Clock:
-        """The clock by which turns are made."""
-        return self._clock_watch.clock
+        self._jumps: list[Jump] = []
+        """Jumps of the clock that no turn has reckoned with yet."""
 
     def set_limit(self, limit: int) -> None:
         """Let a turn tell so many events from now on."""
         self.limit = limit
 
-    def has_work(self) -> bool:
-        """True if a turn would do anything now."""
-        if self.intake.waiting:
-            return True
-        if self.record_only:
-            return False
-        if self.agent.queue:
-            return True
-        due = self.agent.clockwork.next_moment()
-        if due is None:
-            return False
-        now = self.clock.now()
-        return due <= now or self._clock_watch.has_jumped(now)
+    def clock_jumped(self, jump: Jump) -> None:
+        """Let the next turn reckon with a clock that was set, or with a machine that slept."""
+        if not self.record_only:
+            self._jumps.append(jump)
 
-    def decide(self) -> Turn:
+    def has_work(self) -> bool:
+        """True if a turn would do something, whatever the time is."""
+        return bool(self.intake.waiting or (self.agent.queue and not self.record_only) or self._jumps)
+
+    def next_moment(self) -> float | None:
+        """The moment from which a turn would do something, if nothing comes before; None if there is none."""
+        return None if self.record_only else self.agent.clockwork.next_moment()
+
+    def decide(self, now: float) -> Turn:
         """Tell the runs what waits, up to the limit. Raises StoreError.
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
-        agent, now = self.agent, self._clock_watch.clock.now()
-        jumped = not self.record_only and self._clock_watch.has_jumped(now)
-        turn = self._turn
+        agent, turn = self.agent, self._turn
         turn.begin(now)
-        if jumped:
-            self._clock_watch.reckon(agent, now)
+        if self._jumps:
+            self._reckon(now)
         room = Room(self.limit)
         if self.record_only:
             self._handle_intake(turn, room)
@@ -222,18 +182,21 @@ class Loop:
         self.turns += 1
         return turn
 
-    def commit(self, turn: Turn) -> None:
-        """Record the turn, whole or not at all. Raises StoreError: then nothing of it may be performed."""
-        if turn.transaction.batch:
-            self.store.commit(turn.transaction.batch)
-
     def perform(self, turn: Turn) -> None:
-        """Hand out what the turn asked for, and answer those who waited for it."""
+        """Hand out what a recorded turn asked for, and answer those who waited for it."""
         if not self.record_only:
             self.intake.post_returns(turn, self._perform)
         self.intake.answer(None)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _reckon(self, now: float) -> None:
+        """Adjust the moments that the agent waits for: what was due meanwhile is missed (N25)."""
+        by = sum(jump.by for jump in self._jumps)
+        self._jumps.clear()
+        self.agent.clockwork.interrupted(now)
+        if by:
+            self.agent.clock_was_set(by)
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
@@ -247,7 +210,7 @@ class Loop:
         while queue and not room.is_over:
             while queue and room.spend():
                 turn.tell_next()
-                if self.store.is_volatile and len(turn.transaction.outer) >= WAVE:
+                if self._is_volatile and len(turn.transaction.outer) >= WAVE:
                     break
             if within is not None:
                 within(turn, room)
@@ -281,9 +244,9 @@ class Loop:
             forget_idle(turn.transaction, idle)
 
 
-def _within(store: Store, perform: Perform, answer: Perform) -> Callable[[Turn, Room], None]:
+def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, Room], None]:
     """The way to make the calls of a turn that need not wait for its commit."""
-    if store.is_volatile:
+    if is_volatile:
         return partial(perform_in_waves, perform=perform)
     return partial(answer_in_waves, answer=answer)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from narval.errors import DaemonGoneError, RequestError
 from narval.memory.elements.control_elements import ACTED
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore, restore_runs
@@ -26,7 +27,10 @@ from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
+from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.daemon.rounds import Rounds
+from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
 from narval.runtime.home.home import Home
@@ -44,22 +48,23 @@ log = logging.getLogger("narval.daemon")
 
 
 class Daemon:
-    """A home at work: one agent at its host, its store, the files that count for it, its log."""
+    """A home at work: an agent at its host, the main loop, the files that count, store, log."""
 
     def __init__(
         self,
         home: Home | None,
         store: Store,
+        main_loop: MainLoop,
         host: AgentHost,
         files: FilesInForce,
         logbook: Logbook,
         questions: QuestionAnswerer,
         closing: ExitStack,
     ) -> None:
-        self.home, self.store, self.host, self.files = home, store, host, files
+        self.home, self.store, self.main_loop = home, store, main_loop
+        self.host, self.files = host, files
         self.logbook, self.questions = logbook, questions
-        self.agent = host.agent
-        self.since = host.loop.clock.now()
+        self.since = main_loop.rounds.clock.now()
         self._closing = closing
         self._watcher: FileWatcher | None = None
 
@@ -115,7 +120,27 @@ class Daemon:
         if self.home is None or self.record_only or self._watcher is not None:
             return
         self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files)
-        self.host.expect(self._watcher.is_busy)
+        self.main_loop.expect(self._watcher.is_busy)
+
+    @property
+    def agent(self) -> AgentState:
+        """The agent that is asked."""
+        return self.host.agent
+
+    @property
+    def rounds(self) -> Rounds:
+        """The rounds of the agents at work."""
+        return self.main_loop.rounds
+
+    @property
+    def executor(self) -> Executor:
+        """The executor of the calls of all agents."""
+        return self.main_loop.executor
+
+    @property
+    def stop(self) -> Stop:
+        """The stop of this daemon."""
+        return self.main_loop.stop
 
     @property
     def follows_files(self) -> bool:
@@ -145,9 +170,9 @@ class Daemon:
         with self._closing:
             if self._watcher is not None:
                 await self._watcher.close()
-            self.host.give_up(DaemonGoneError("the daemon has ended"))
-            self.host.stop.cancel()
-            await self.host.executor.close(0.0)
+            self.rounds.give_up(DaemonGoneError("the daemon has ended"))
+            self.stop.cancel()
+            await self.executor.close(0.0)
 
     async def _resumed(self) -> Daemon:
         """This daemon, once it has resumed; it is closed where that fails."""
@@ -161,7 +186,7 @@ class Daemon:
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
         host, agent = self.host, self.agent
-        clock = host.loop.clock
+        clock = self.rounds.clock
         self._collect_output()
         latest = restore_runs(agent)
         has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
@@ -174,7 +199,7 @@ class Daemon:
             await host.submit(lambda turn: self.files.sync_declared(turn, declared))
             return
         self.store.make_room()
-        await host.executor.end_former()
+        await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared))
         self._log_start()
@@ -281,20 +306,25 @@ def assemble(
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     loop = Loop(
         agent,
-        store,
         surroundings,
-        clock,
         dispatcher.dispatch,
         dispatcher.answer,
         limit=settings.turn_limit,
         record_only=record_only,
+        is_volatile=store.is_volatile,
     )
-    committer = Committer(loop, syncs=settings.durability == "power")
-    stop = Stop(dispatcher, executor, settings.stop_grace, bell.ring)
-    host = AgentHost(loop, executor, dispatcher, committer, stop, bell)
-    in_force = FilesInForce(home, loader, HomeFiles.of(loaded, schemas, settings), host, logbook)
+    committer = Committer(store, syncs=settings.durability == "power")
+    stop = Stop(executor, settings.stop_grace, bell.ring)
+    rounds = Rounds(clock, committer, stop, bell)
+    main_loop = MainLoop(rounds, executor, stop, bell)
+    host = AgentHost(loop, dispatcher, main_loop)
+    rounds.add(host)
+    in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
+    files_in_force = FilesInForce(
+        home, loader, HomeFiles.of(loaded, schemas, settings), host, in_force, executor.renew
+    )
     for close in (committer.close, bell.close, questions.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
-    return Daemon(home, store, host, in_force, logbook, questions, closing)
+    return Daemon(home, store, main_loop, host, files_in_force, logbook, questions, closing)

@@ -9,8 +9,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from narval.definitions.library import Definition, Parsed
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
@@ -19,11 +17,11 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
+from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import AT_START, FILE, Settings
-from narval.runtime.system.log import Logbook
+from narval.runtime.home.settings import Settings
 from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")
@@ -33,17 +31,28 @@ class FilesInForce:
     """The definitions, schemas and settings that count, what is wrong with them, and their renewal.
 
     `home` is None where there are no files. `files` are those of the start; what `load` adds is kept when
-    they are read again.
+    they are read again. `renew_workers` is called when modules have changed.
     """
 
     def __init__(
-        self, home: Home | None, loader: Loader, files: HomeFiles, host: AgentHost, logbook: Logbook
+        self,
+        home: Home | None,
+        loader: Loader,
+        files: HomeFiles,
+        host: AgentHost,
+        settings: SettingsInForce,
+        renew_workers: Callable[[], None],
     ) -> None:
-        self.loaded, self.settings = files.loaded, files.settings or Settings()
+        self.loaded = files.loaded
         self._home, self._loader, self._files = home, loader, files
-        self._host, self._logbook = host, logbook
+        self._host, self._settings, self._renew_workers = host, settings, renew_workers
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that count now."""
+        return self._settings.now
 
     @property
     def schemas(self) -> Schemas:
@@ -124,10 +133,10 @@ class FilesInForce:
                 loaded = loaded.with_definitions(text)
         self.use(loaded)
         if files.loaded.sources != before.loaded.sources:
-            self._host.executor.renew()
+            self._renew_workers()
         turn.surroundings.use_schemas(files.schemas)
         if files.settings is not None and files.settings != before.settings:
-            self._set(files.settings)
+            self._settings.use(files.settings)
         for line in differences(known, loaded):
             log.info("%s", line)
         for fault in sorted({*files.faults} - {*before.faults}):
@@ -135,22 +144,3 @@ class FilesInForce:
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
         self.sync_declared(turn, files.declared)
-
-    def _set(self, settings: Settings) -> None:
-        """Take over other settings, as far as that is possible now."""
-        kept = {name: getattr(self.settings, name) for name in AT_START}
-        later = [name for name in AT_START if getattr(settings, name) != kept[name]]
-        now, before = msgspec.structs.replace(settings, **kept), self.settings
-        changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
-        self.settings = now
-        self._host.loop.set_limit(now.turn_limit)
-        self._host.agent.keep_history(now.history_entries)
-        self._host.agent.runs.families.limit(now.run_depth, now.run_family)
-        self._host.dispatcher.limit(now.call_timeout)
-        self._host.executor.limit(now.limits)
-        self._host.stop.set_grace(now.stop_grace)
-        self._logbook.set_level(now.log_level)
-        if changed:
-            log.info("%s: %s took effect", FILE, ", ".join(changed))
-        if later:
-            log.warning("%s: %s will take effect at the next start", FILE, ", ".join(later))

@@ -1,4 +1,4 @@
-"""Stop: an agent comes to rest in good order."""
+"""Stop: a daemon comes to rest in good order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 
 LAST_TURNS = 1.0
@@ -14,18 +13,16 @@ LAST_TURNS = 1.0
 
 
 class Stop:
-    """The stop of an agent: calls under way have `grace` seconds, then recovery has them (N34).
+    """The stop of a daemon: calls under way have `grace` seconds, then recovery has them (N34).
 
     Sources are let go at once, and no further call is begun. `ring` is called when the calls are over.
     """
 
-    __slots__ = ("_dispatcher", "_executor", "_grace", "_latest", "_listener", "_ring", "_task")
+    __slots__ = ("_executor", "_grace", "_latest", "_listeners", "_ring", "_task")
 
-    def __init__(
-        self, dispatcher: Dispatcher, executor: Executor, grace: float, ring: Callable[[], None]
-    ) -> None:
-        self._dispatcher, self._executor, self._grace, self._ring = dispatcher, executor, grace, ring
-        self._listener: Callable[[], None] = lambda: None
+    def __init__(self, executor: Executor, grace: float, ring: Callable[[], None]) -> None:
+        self._executor, self._grace, self._ring = executor, grace, ring
+        self._listeners: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
         self._latest = 0.0
 
@@ -35,13 +32,13 @@ class Stop:
 
     def announce_to(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the stop begins."""
-        self._listener = listener
+        self._listeners.append(listener)
 
     def request(self) -> None:
         """Begin to stop, unless that has begun."""
         if self._task is None:
-            self._listener()
-            self._dispatcher.stop()
+            for listener in self._listeners:
+                listener()
             self._latest = time.monotonic() + self._grace + LAST_TURNS
             self._task = asyncio.get_running_loop().create_task(self._executor.close(self._grace))
             self._task.add_done_callback(lambda _: self._ring())
@@ -53,7 +50,7 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """True once the agent is to stop."""
+        """True once the daemon is to stop."""
         return self._task is not None
 
     @property

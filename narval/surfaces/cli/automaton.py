@@ -27,11 +27,11 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def automaton(context: click.Context, session: Session, file: Path) -> None:
-    """Run the automaton in FILE in the foreground, without a home: once, whatever its `restart` says.
+    """Run the automaton in FILE in the foreground, without a home.
 
-    What its programs print is printed, line by line; relative paths are read against the folder of FILE. The
-    exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
-    `#!/usr/bin/env -S narval automaton`.
+    It runs once, whatever its `restart` says. What its programs print is printed, line by line; relative
+    paths are read against the folder of FILE. The exit status is 0 when it ended well, 1 when it failed.
+    Ctrl-C ends all its programs. A file may begin with `#!/usr/bin/env -S narval automaton`.
     """
     import asyncio
 
@@ -56,7 +56,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
-        daemon.host.executor.programs.redirect(file.absolute().parent, _printing(output))
+        daemon.executor.programs.redirect(file.absolute().parent, _printing(output))
         run = (await runs.start(daemon, name))["eid"]
         loop, received, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 

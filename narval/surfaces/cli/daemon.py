@@ -83,7 +83,7 @@ async def _work(
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
-        daemon.host.stop.announce_to(manager.stopping)
+        daemon.stop.announce_to(manager.stopping)
         summary = partial(operations.summary, daemon)
         alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
         try:
@@ -114,7 +114,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
 
     def hung_up() -> None:
         if had_terminal and not _has_terminal():
-            daemon.host.stop.request()
+            daemon.stop.request()
             return
         task = loop.create_task(_reload(daemon, manager))
         reading.add(task)
@@ -126,7 +126,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
             loop.add_signal_handler(number, at_once)
         if received is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        daemon.host.stop.request()
+        daemon.stop.request()
 
     def at_once() -> None:
         for number in _STOPPING:

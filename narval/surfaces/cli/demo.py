@@ -81,12 +81,12 @@ async def _demo(home: Home, *, once: bool) -> None:
     console = Console(highlight=False)
     console.print(f"narval is at work in [bold]{home.path}[/]\n")
     async with serving(home) as daemon:
-        await daemon.host.run(until_idle=True)
+        await daemon.main_loop.run(until_idle=True)
         _report(console, home, daemon)
         if not once:
             _say_what_next(console, home, daemon)
             following = asyncio.create_task(_follow(console, daemon))
-            await daemon.host.run()
+            await daemon.main_loop.run()
             following.cancel()
 
 

@@ -124,7 +124,7 @@ class WorkingHome:
         except BaseException:
             self._runner.close()
             raise
-        self._work = self._runner.get_loop().create_task(self._daemon.host.run())
+        self._work = self._runner.get_loop().create_task(self._daemon.main_loop.run())
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
@@ -147,7 +147,7 @@ class WorkingHome:
             self._runner.close()
 
     async def _end(self) -> None:
-        self._daemon.host.stop.request()
+        self._daemon.stop.request()
         await asyncio.wait([self._work])
         await self._serving.__aexit__(None, None, None)
 

@@ -120,13 +120,13 @@ class Agent(OfProcesses):
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
-        self.runner.run(self.daemon.host.until_idle())
+        self.runner.run(self.daemon.main_loop.until_idle())
 
     def elapse(
         self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
     ) -> None:
         """Let simulated time pass; whatever is due on the way happens, in order."""
-        self.runner.run(self.daemon.host.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
+        self.runner.run(self.daemon.main_loop.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 
     def simulate(
         self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None

@@ -43,7 +43,7 @@ def simulate(
     given = {"at": at, "until": until, "memory": memory}
     stated = {name: _read(name, text) for name, text in given.items() if text is not None}
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
-    start = daemon.host.loop.clock.now() if scenario.at is None else start_of(here, scenario)
+    start = daemon.rounds.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
         return json_form(runner.run(play_scenario(here, scenario, start)))
 

@@ -263,7 +263,7 @@ PATTERNS = (
 
 
 @st.composite
-def joined(draw: st.DrawFn) -> list[str]:
+def dependent(draw: st.DrawFn) -> list[str]:
     """The patterns of conditions, of which each may use the names of those before it."""
     count = draw(st.integers(2, 4))
     patterns = []
@@ -292,7 +292,7 @@ def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int
 
 
 @settings(max_examples=150, deadline=None)
-@given(joined(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
+@given(dependent(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
 def test_N42_a_transition_fires_as_soon_as_any_choice_lets_it(
     patterns: list[str], arriving: list[tuple[str, str, str]]
 ) -> None:

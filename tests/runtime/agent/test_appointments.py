@@ -179,7 +179,7 @@ def test_N35_it_comes_once_though_the_daemon_is_killed_at_any_commit(
         daemon = await scene.open()
         if act is not None:
             await daemon.host.submit(act)
-        await daemon.host.elapse(seconds)
+        await daemon.main_loop.elapse(seconds)
         return daemon.agent
 
     async def story() -> None:

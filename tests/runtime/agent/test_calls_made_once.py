@@ -113,7 +113,7 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
             await scene.end()
             scene.kill_at = None
             daemon = await scene.open()
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
             if run is not None:
                 again = daemon.agent.runs[run.eid]
                 await daemon.host.ended(again, 20.0)
@@ -134,11 +134,11 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         busy = await daemon.host.submit(lambda turn: turn.start("w.busy"))
-        await daemon.host.work_until(
-            lambda: daemon.host.executor.counts.running > 0 and begun(daemon, busy.eid) > 0
+        await daemon.main_loop.work_until(
+            lambda: daemon.executor.counts.running > 0 and begun(daemon, busy.eid) > 0
         )
         waits = await daemon.host.submit(lambda turn: turn.start("w.thread"))
-        await daemon.host.work_until(lambda: daemon.host.executor.counts.queued > 0)
+        await daemon.main_loop.work_until(lambda: daemon.executor.counts.queued > 0)
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
@@ -156,7 +156,7 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        start = daemon.host.executor.start
+        start = daemon.executor.start
 
         def start_cancelled(call: CallContext, done: Any, produced: Any, announce: Any = None) -> None:
             def cancel_first(go: Callable[[], None]) -> None:
@@ -165,13 +165,13 @@ def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: S
 
             start(call, done, produced, cancel_first)
 
-        daemon.host.executor.start = start_cancelled  # type: ignore[method-assign]
+        daemon.executor.start = start_cancelled  # type: ignore[method-assign]
         run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
         await daemon.host.ended(run, 20.0)
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run.status == "cancelled"
         assert made(scene) == 0
-        assert (daemon.host.executor.counts.running, daemon.host.executor.counts.given_up) == (0, 0)
+        assert (daemon.executor.counts.running, daemon.executor.counts.given_up) == (0, 0)
         await scene.end()
 
     told(scene, story)

@@ -47,7 +47,7 @@ async def begun(scene: Scene, *names: str) -> dict[str, int]:
     """Runs that wait, in a home that was closed."""
     daemon = await scene.open()
     eids = {name: (await on_runs.start(daemon, f"w.{name}"))["eid"] for name in names}
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     eids |= {run.name.removeprefix("w."): run.eid for run in daemon.agent.runs.values()}
     await scene.end()
     return eids
@@ -64,7 +64,7 @@ async def gone_on(scene: Scene, *names: str) -> Daemon:
     """A daemon on the home, told to go on."""
     daemon = await scene.open()
     await on_memory.add(daemon, [f"<go for='{name}'/>".encode() for name in names])
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     return daemon
 
 
@@ -200,7 +200,7 @@ async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
 async def test_N35_an_offer_that_cannot_be_read_is_made_again(scene: Scene) -> None:
     eids = await left_in_the_queue(scene)
     daemon = await scene.open()
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert daemon.agent.runs[eids["good"]].phase == "done"
     assert daemon.agent.runs[eids["bad"]].phase == "active"
     (why,) = told(daemon)
@@ -240,13 +240,13 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
     )
     daemon = await scene.open()
     first, second = [(await on_runs.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     await scene.end()
     altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))
     daemon = await scene.open()
     (why,) = told(daemon)
     assert why.startswith("what was to be done at 1970-01-12T13:47:40+00:00 is not done")
-    await daemon.host.elapse(200.0)
+    await daemon.main_loop.elapse(200.0)
     assert first in daemon.agent.runs
     assert second not in daemon.agent.runs
     await scene.end()

@@ -314,7 +314,7 @@ def test_N35_a_date_fires_once_though_the_daemon_is_killed_at_any_commit(
         daemon = await scene.open()
         if act is not None:
             await daemon.host.submit(act)
-        await daemon.host.elapse(datetime.fromisoformat(moment).timestamp() - scene.clock.now())
+        await daemon.main_loop.elapse(datetime.fromisoformat(moment).timestamp() - scene.clock.now())
         return daemon.agent
 
     async def story() -> None:

@@ -99,7 +99,7 @@ async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_p
         scope = ("w", "s", "i")
         await daemon.host.submit(lambda turn: turn.transaction.change(changes.Used(scope, tuple(eids[::2]))))
         scene.clock.advance(61.0)
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert sum(slices) == len(eids)
         assert 0 < max(slices) < len(eids)
         assert not daemon.agent.runs
@@ -135,7 +135,7 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
         await daemon.host.submit(lambda turn: turn.transaction.change(changes.Held(other, shared)))
         await daemon.host.submit(lambda turn: turn.transaction.later(turn.at, ForgetRun(run)))
         while len(list(daemon.agent.memory.named(["mail"]))) == len(eids):
-            daemon.host.loop.commit(daemon.host.loop.decide())
+            daemon.store.commit(daemon.host.loop.decide(daemon.rounds.clock.now()).transaction.batch)
         assert run in daemon.agent.runs
         known = portrait(daemon.agent)
         scene.kill(daemon)
@@ -143,7 +143,7 @@ async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon
         assert portrait((await scene.open(record_only=True)).agent) == known
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run not in daemon.agent.runs
         assert tuple(daemon.agent.memory.named(["mail"])) == shared
         assert tuple(daemon.agent.memory.contexts.of(other)) == shared
@@ -157,19 +157,19 @@ async def test_N5_forget_after_forgets_runs_that_are_over(tmp_path: Path) -> Non
     daemon = await scene.open()
     quick, slow = await ended(daemon, "w.ends"), await ended(daemon, "w.decays")
     waits = (await start(daemon, "w.waits"))["eid"]
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     (called,) = (run.eid for run in daemon.agent.runs.values() if run.caller is not None)
-    await daemon.host.elapse(3599.0)
+    await daemon.main_loop.elapse(3599.0)
     assert {quick, slow, waits, called} == set(daemon.agent.runs)
     await scene.end()
     daemon = await scene.open()
-    await daemon.host.elapse(2.0)
+    await daemon.main_loop.elapse(2.0)
     # one that decays has a time of its own, and one that was called stays while its caller goes on
     assert {slow, waits, called} == set(daemon.agent.runs)
     await cancel(daemon, waits)
-    await daemon.host.elapse(3 * 3600.0)
+    await daemon.main_loop.elapse(3 * 3600.0)
     assert {slow} == set(daemon.agent.runs)
-    await daemon.host.elapse(10 * 86400.0)
+    await daemon.main_loop.elapse(10 * 86400.0)
     assert not daemon.agent.runs
     await scene.end()
     assert rows(scene, "journal") == 0
@@ -190,28 +190,28 @@ def resident() -> float:
 async def watched(daemon: Daemon, over: Callable[[], bool]) -> tuple[float, float, float]:
     """Work until something is so: seconds, the longest turn, the longest that `status` took meanwhile."""
     longest, slowest = 0.0, 0.0
-    decide, commit, began = daemon.host.loop.decide, daemon.host.loop.commit, 0.0
+    decide, commit, began = daemon.host.loop.decide, daemon.store.commit, 0.0
 
-    def timed_decide() -> Turn:
+    def timed_decide(now: float) -> Turn:
         nonlocal began
         began = time.perf_counter()
-        return decide()
+        return decide(now)
 
-    def timed_commit(turn: Turn) -> None:
+    def timed_commit(*batches: Batch) -> None:
         nonlocal longest
-        commit(turn)
+        commit(*batches)
         longest = max(longest, time.perf_counter() - began)
 
-    daemon.host.loop.decide, daemon.host.loop.commit = timed_decide, timed_commit  # type: ignore[method-assign]
+    daemon.host.loop.decide, daemon.store.commit = timed_decide, timed_commit  # type: ignore[method-assign]
     start = time.perf_counter()
-    work = asyncio.create_task(daemon.host.work_until(over))
+    work = asyncio.create_task(daemon.main_loop.work_until(over))
     while not work.done():
         before = time.perf_counter()
         await asyncio.sleep(0.0)
         await invoke(daemon, PROGRAM, "status", {})
         slowest = max(slowest, time.perf_counter() - before)
     await work
-    daemon.host.loop.decide, daemon.host.loop.commit = decide, commit  # type: ignore[method-assign]
+    daemon.host.loop.decide, daemon.store.commit = decide, commit  # type: ignore[method-assign]
     return time.perf_counter() - start, longest, slowest
 
 

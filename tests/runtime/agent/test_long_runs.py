@@ -42,7 +42,7 @@ async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
     scene = scene_in(tmp_path, 300, 40)
     daemon = await scene.open()
     run = (await start(daemon, "w.tells"))["eid"]
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert len(list(daemon.agent.memory.named(["note"]))) == 300
     known = portrait(daemon.agent)
     assert 40 <= rows(scene, "journal") <= 40 + 2 * 10
@@ -64,7 +64,7 @@ async def test_N35_recovery_of_a_run_with_a_hundred_thousand_entries(tmp_path: P
     daemon = await scene.open()
     await start(daemon, "w.tells")
     began = time.perf_counter()
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     took, entries = time.perf_counter() - began, rows(scene, "journal")
     known = portrait(daemon.agent)["states"]
     scene.kill(daemon)

@@ -72,7 +72,7 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
         daemon.host.post(
             Request(lambda turn: turn.start("w.waits"), lambda result, error: order.append("answer"))
         )
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         await scene.end()
 
     asyncio.run(story())
@@ -120,7 +120,7 @@ def test_pure_calls_do_not_wait_for_a_commit_and_no_other_goes_before_it(
 
         daemon.store.commit = noted_commit  # type: ignore[method-assign]
         await daemon.host.submit(lambda turn: (turn.add(b"<x n='0'/>"), turn.start("p.counts")))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert noted == ["pure", "pure", "commit", "tell 2", "pure", "commit"]
         await scene.end()
 
@@ -157,7 +157,7 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
     async def story() -> None:
         daemon = await scene.open()
         runs = [await daemon.host.submit(lambda turn: turn.start("w.waits")) for _ in range(5)]
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.status for run in runs} == {"running"}
         scene.kill_at = (scene.commits + 1, True)  # the mails are there, and nobody has been told
         with pytest.raises(Killed):
@@ -166,7 +166,7 @@ def test_events_left_over_by_the_limit_are_recorded_and_taken_first(tmp_path: Pa
         scene.kill_at = None
         daemon = await scene.open()
         assert len(daemon.agent.queue) > 1
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         assert not daemon.agent.store.queue()
         await scene.end()
@@ -180,11 +180,11 @@ def test_a_quiet_opening_records_what_is_asked_and_tells_no_run(scene: Scene) ->
         daemon = await scene.open(record_only=True)
         run = await daemon.host.submit(lambda turn: turn.start("w.waits"))
         await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run.status == "ready"
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert daemon.agent.runs[run.eid].status == "done"
         await scene.end()
 
@@ -205,9 +205,9 @@ def test_N1_no_number_is_ever_given_twice_whatever_is_forgotten_and_whenever_it_
             run = await daemon.host.submit(lambda turn: turn.start("w.waits"))
             assert {eid, run.eid}.isdisjoint(seen)
             seen |= {eid, run.eid}
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
             daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
             rows = {row.seq for row in daemon.agent.store.journal(run.eid)}
             assert rows.isdisjoint(events)
             events |= rows
@@ -230,8 +230,8 @@ def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scen
     async def story() -> None:
         daemon = await scene.open()
         waiting = await daemon.host.submit(lambda turn: turn.start("w.waits"))
-        await daemon.host.until_idle()
-        work = asyncio.create_task(daemon.host.run())
+        await daemon.main_loop.until_idle()
+        work = asyncio.create_task(daemon.main_loop.run())
         over = asyncio.create_task(daemon.host.ended(waiting))
         await asyncio.sleep(0.01)
         daemon.store.commit = _full  # type: ignore[method-assign]
@@ -244,8 +244,8 @@ def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scen
         with pytest.raises(StoreError, match="full"):
             await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
         with pytest.raises(StoreError, match="full"):
-            await daemon.host.recorded()
-        assert daemon.host.executor.counts.running == 0
+            await daemon.rounds.recorded()
+        assert daemon.executor.counts.running == 0
         await scene.end()
 
     asyncio.run(story())
@@ -260,8 +260,8 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: 
         daemon = await scene.open()
         for _ in range(20):
             await daemon.host.submit(lambda turn: [turn.start("w.waits") for _ in range(100)])
-        await daemon.host.until_idle()
-        work = asyncio.create_task(daemon.host.run())
+        await daemon.main_loop.until_idle()
+        work = asyncio.create_task(daemon.main_loop.run())
         flood = [
             asyncio.create_task(daemon.host.submit(lambda turn: [turn.add(b"<mail/>") for _ in range(100)]))
             for _ in range(20)
@@ -275,7 +275,7 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: 
         assert daemon.host.loop.turns - turns > 20  # 4,000 events, and not in 4 turns
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         print(f"longest silence {longest * 1000:.1f} ms")
-        daemon.host.stop.request()
+        daemon.stop.request()
         await work
         await scene.end()
 

@@ -91,7 +91,7 @@ async def live(scene: Scene, given: list[str], kills: list[tuple[int, bool]]) ->
                 if text != "elapse" and not _is_there(daemon, number):
                     element = elements_of(text.encode())[0]
                     await daemon.host.submit(lambda turn, element=element: turn.add(element))
-                await daemon.host.until_idle()
+                await daemon.main_loop.until_idle()
             except Killed:
                 await _compare(scene)
                 continue

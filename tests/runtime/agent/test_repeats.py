@@ -104,14 +104,14 @@ async def test_N40_what_came_while_no_daemon_was_up_ends_it_without_a_call(tmp_p
     scene = scene_of(tmp_path)
     daemon = await scene.open()
     await daemon.host.submit(lambda turn: turn.start("w.bill"))
-    await daemon.host.elapse(1.0)
+    await daemon.main_loop.elapse(1.0)
     await scene.end()
     scene.clock.step(40 * 7 * DAY)
     daemon = await scene.open(record_only=True)
     await daemon.host.submit(lambda turn: turn.add(b"<payment of='7'/>"))
     await scene.end()
     agent = (await scene.open()).agent
-    await scene.alive.host.elapse(1.0)
+    await scene.alive.main_loop.elapse(1.0)
     assert (len(list(agent.memory.named(["reminder"]))), list(agent.runs.active)) == (1, [])
     await scene.end()
 
@@ -198,7 +198,7 @@ def test_N35_each_moment_has_one_call_though_the_daemon_is_killed_at_any_commit(
         daemon = await scene.open()
         if act is not None:
             await daemon.host.submit(act)
-        await daemon.host.elapse(seconds)
+        await daemon.main_loop.elapse(seconds)
         return daemon.agent
 
     async def story() -> None:

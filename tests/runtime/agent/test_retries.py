@@ -134,11 +134,11 @@ def test_N29_a_call_is_tried_again_when_its_moment_comes_with_the_same_id(scene:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.stubborn", 3)
-        await daemon.host.until_idle()
-        await daemon.host.elapse(99)
+        await daemon.main_loop.until_idle()
+        await daemon.main_loop.elapse(99)
         assert len(made(daemon)) == 1
-        await daemon.host.elapse(51)
-        await daemon.host.elapse(301)
+        await daemon.main_loop.elapse(51)
+        await daemon.main_loop.elapse(301)
         assert run.status == "done"
         assert [attempt for _, attempt in made(daemon)] == [1, 2, 3]
         assert len({call for call, _ in made(daemon)}) == 1
@@ -153,7 +153,7 @@ def test_N29_a_final_error_is_not_tried_again(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.hopeless")
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run.status == "failed"
         assert made(daemon) == [1]
         await scene.end()
@@ -172,7 +172,7 @@ def test_N29_a_call_that_outlives_its_limit_or_kills_its_worker_is_tried_again(
         assert run.status == "done"
         assert [each.attributes["try"] for each in named(daemon, "note")] == ["2"]
         await asyncio.sleep(0.5)  # what the first try brings late is dropped
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert len(named(daemon, "note")) == 1
         await scene.end()
 
@@ -184,9 +184,9 @@ def test_N36_a_source_that_breaks_is_begun_again_after_its_backoff(scene: Scene)
         daemon = await scene.open()
         run = await begin(daemon, "w.ticks")
         for _ in range(3):
-            await daemon.host.until_idle()
-            await daemon.host.elapse(151)
-        await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
+            await daemon.main_loop.elapse(151)
+        await daemon.main_loop.until_idle()
         assert run.active  # each time it gives something before it breaks
         assert [each.attributes["try"] for each in named(daemon, "tick")] == ["1", "2", "2", "2"]
         await scene.end()
@@ -201,17 +201,17 @@ def test_N35_what_waits_for_its_next_try_is_the_same_after_a_restart_and_due_at_
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, name, 9 if name == "w.nested" else 2)
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         before = portrait(daemon.agent)
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         after = portrait(daemon.agent)
         assert {key: after[key] for key in before} == before
         await scene.end()
         scene.clock.advance(1000)
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         now = daemon.agent.runs[run.eid]
         if name == "w.stubborn":
             assert now.status == "done"
@@ -235,12 +235,12 @@ def test_N35_a_call_is_tried_as_often_as_its_step_says_whenever_the_daemon_is_ki
             run = await begin(daemon, name, 9)
             scene.kill_at = (scene.commits + kill, after)
             with suppress(Killed):
-                await daemon.host.elapse(3000)
+                await daemon.main_loop.elapse(3000)
             alive = scene.commits < scene.kill_at[0]
             await scene.end()
             scene.kill_at = None
             daemon = await scene.open()
-            await daemon.host.elapse(3000)
+            await daemon.main_loop.elapse(3000)
             assert daemon.agent.runs[run.eid].status == "failed"
             await _check(scene, daemon, run.eid, name)
             await scene.end()
@@ -265,20 +265,20 @@ def test_N29_a_run_that_outlives_its_limit_is_cancelled_and_run_again(scene: Sce
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.limited")
-        await daemon.host.work_until(lambda: daemon.host.executor.counts.running > 0)
+        await daemon.main_loop.work_until(lambda: daemon.executor.counts.running > 0)
         scene.clock.advance(51)
-        daemon.host.wake()
-        await daemon.host.until_idle()
+        daemon.main_loop.wake()
+        await daemon.main_loop.until_idle()
         (first,) = (each for each in daemon.agent.runs.values() if each.name == "w.sleeps")
         assert first.status == "cancelled"
         assert run.active
         scene.clock.advance(151)
-        daemon.host.wake()
-        await daemon.host.work_until(lambda: daemon.host.executor.counts.running > 0)
+        daemon.main_loop.wake()
+        await daemon.main_loop.work_until(lambda: daemon.executor.counts.running > 0)
         await scene.end()
         scene.clock.advance(51)  # the limit holds across a restart
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert daemon.agent.runs[run.eid].status == "failed"
         (error,) = named(daemon, "error")
         assert (error.attributes["type"], error.attributes["tries"]) == ("timeout", "2")
@@ -294,12 +294,12 @@ def test_N29_a_run_that_is_cancelled_while_a_call_waits_tries_nothing_again(scen
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.stubborn")
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run.status == "cancelled"
         assert daemon.agent.clockwork.timers.next() is None
-        await daemon.host.elapse(1000)
+        await daemon.main_loop.elapse(1000)
         assert len(made(daemon)) == 1
         await scene.end()
 
@@ -312,9 +312,9 @@ def test_N5_what_a_call_will_be_given_again_is_not_forgotten_meanwhile(scene: Sc
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.stubborn", 3)
-        await daemon.host.elapse(600)
+        await daemon.main_loop.elapse(600)
         assert run.status == "done"
-        await daemon.host.elapse(100)
+        await daemon.main_loop.elapse(100)
         assert not named(daemon, "well-at")
         await scene.end()
 

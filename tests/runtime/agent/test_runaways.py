@@ -83,7 +83,7 @@ async def test_runs_call_one_another_a_hundred_deep(tmp_path: Path) -> None:
     scene = scene_in(tmp_path)
     daemon = await scene.open()
     run = (await start(daemon, "w.deep"))["eid"]
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert names(daemon) == ["deep"] * 100
     assert (await show(daemon, run))["phase"] == "failed"
     assert "too-deep: 100 runs have called one another" in str(await why(daemon, run))
@@ -103,7 +103,7 @@ async def test_so_many_runs_of_a_family_are_under_way_at_most(tmp_path: Path) ->
         most = max(most, len(daemon.agent.runs.active))
         return not daemon.agent.runs.active
 
-    await daemon.host.work_until(is_over)
+    await daemon.main_loop.work_until(is_over)
     assert most <= 200
     assert len(daemon.agent.runs) < 400  # it does not go on in the gaps that those which fail leave
     assert (await show(daemon, run))["phase"] == "failed"
@@ -117,12 +117,12 @@ async def test_depth_is_known_after_a_restart_and_its_limit_is_taken_over(tmp_pa
     scene = scene_in(tmp_path, "run_depth = 30\n")
     daemon = await scene.open()
     await start(daemon, "w.deep")
-    await daemon.host.work_until(lambda: len(daemon.agent.runs) >= 10)
+    await daemon.main_loop.work_until(lambda: len(daemon.agent.runs) >= 10)
     assert len(daemon.agent.runs.active) < 20
     await scene.end()
     scene.write("etc/narval.toml", "run_depth = 20\n")
     daemon = await scene.open()
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert names(daemon) == ["deep"] * 20
     await scene.end()
 
@@ -133,13 +133,13 @@ async def test_N28_runs_that_start_their_own_recipe_begin_one_a_second(tmp_path:
     scene = scene_in(tmp_path)
     daemon = await scene.open()
     run = (await start(daemon, "w.again"))["eid"]
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert names(daemon) == ["again"]
-    await daemon.host.elapse(5 * RESTART_PAUSE)
+    await daemon.main_loop.elapse(5 * RESTART_PAUSE)
     assert names(daemon) == ["again"] * 6
     await scene.end()
     daemon = await scene.open()
-    await daemon.host.elapse(5 * RESTART_PAUSE)
+    await daemon.main_loop.elapse(5 * RESTART_PAUSE)
     assert names(daemon) == ["again"] * 11
     assert daemon.agent.runs[max(daemon.agent.runs)].ancestors == {"w.again": run}
     await scene.end()
@@ -150,7 +150,7 @@ async def test_N28_so_do_recipes_that_start_one_another(tmp_path: Path) -> None:
     scene = scene_in(tmp_path)
     daemon = await scene.open()
     await start(daemon, "w.ping")
-    await daemon.host.elapse(3 * RESTART_PAUSE)
+    await daemon.main_loop.elapse(3 * RESTART_PAUSE)
     assert names(daemon) == ["ping", "pong"] * 4
     await scene.end()
 
@@ -163,7 +163,7 @@ async def test_N28_runs_that_each_use_an_element_from_elsewhere_follow_each_othe
     daemon = await scene.open()
     await add(daemon, [b"<mail/>"] * 20)
     await start(daemon, "w.fed")
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert names(daemon) == ["fed"] * 21
     await scene.end()
 
@@ -174,9 +174,9 @@ async def test_N28_those_that_use_what_they_made_do_not(tmp_path: Path) -> None:
     daemon = await scene.open()
     await add(daemon, [b"<mail/>"])
     await start(daemon, "w.own")
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert names(daemon) == ["own"] * 2
-    await daemon.host.elapse(3 * RESTART_PAUSE)
+    await daemon.main_loop.elapse(3 * RESTART_PAUSE)
     assert names(daemon) == ["own"] * 5
     await scene.end()
 
@@ -187,6 +187,6 @@ async def test_N4_runs_that_start_others_do_so_at_once(tmp_path: Path) -> None:
     daemon = await scene.open()
     await start(daemon, "w.many")
     await start(daemon, "w.many")
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert sorted(names(daemon)) == ["many"] * 2 + ["small"] * 10
     await scene.end()

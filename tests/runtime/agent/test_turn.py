@@ -112,7 +112,7 @@ def test_an_advance_that_raises_ends_its_run_alone_and_leaves_no_other_trace(
         ]
         run = await daemon.host.submit(lambda turn: turn.start("w.caller"))
         other = await daemon.host.submit(lambda turn: turn.start("w.small"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         (child,) = daemon.agent.runs.children[run.eid]
         failed = daemon.agent.runs[child]
         assert (failed.status, failed.phase) == ("failed", "failed")
@@ -140,12 +140,12 @@ def test_N4_a_start_plan_that_an_action_gives_is_obeyed_once_across_restarts(
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         await daemon.host.submit(lambda turn: turn.start("w.spawn"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         for _ in range(2):
             scene.kill(daemon)
             await scene.end()
             daemon = await scene.open()
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
         assert sorted(run.name for run in daemon.agent.runs.values()) == ["w.small", "w.spawn"]
         assert len(list(daemon.agent.memory.named(["gift"]))) == 1
 
@@ -156,7 +156,7 @@ def test_N4_a_start_plan_of_an_unknown_recipe_is_told_and_waits_for_it(scene: Sc
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         await daemon.host.submit(lambda turn: turn.add(b'<start-plan recipe="w.later"/>'))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         (error,) = daemon.agent.memory.named(["error"])
         element = daemon.agent.memory.element(error)
         assert element is not None
@@ -165,7 +165,7 @@ def test_N4_a_start_plan_of_an_unknown_recipe_is_told_and_waits_for_it(scene: Sc
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert [run.status for run in daemon.agent.runs.values()] == ["done"]
 
     live(scene, story)
@@ -210,10 +210,10 @@ def test_N2_a_run_in_memory_is_offered_again_with_each_change_of_its_state(scene
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         watcher = await daemon.host.submit(lambda turn: turn.start("w.watcher"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert watcher.status == "running"
         await daemon.host.submit(lambda turn: turn.start("w.take"))  # without a mail it fails
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert watcher.status == "done"
 
     live(scene, story)

@@ -69,7 +69,7 @@ def told(scene: Scene, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
 
 async def works(daemon: Daemon, fact: Callable[[], Any]) -> None:
     """Let the daemon work until something is so."""
-    await asyncio.wait_for(daemon.host.work_until(lambda: bool(fact())), 20.0)
+    await asyncio.wait_for(daemon.main_loop.work_until(lambda: bool(fact())), 20.0)
 
 
 def _words(agent: AgentState) -> dict[str, list[str]]:
@@ -95,12 +95,12 @@ def test_N35_a_call_is_answered_by_one_run_whenever_the_daemon_is_killed(
             await daemon.host.submit(lambda turn: turn.start("w.calls-note"))
             scene.kill_at = (scene.commits + kill, after)
             with suppress(Killed):
-                await daemon.host.until_idle()
+                await daemon.main_loop.until_idle()
             alive = scene.commits < scene.kill_at[0]
             await scene.end()
             scene.kill_at = None
             daemon = await scene.open()
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
             assert len(daemon.agent.runs) == before + 2
             assert {word for words in _words(daemon.agent).values() for word in words} == {"done"}
             await scene.end()
@@ -115,11 +115,11 @@ def test_a_run_whose_caller_is_cancelled_is_cancelled_too(tmp_path: Path) -> Non
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-calls-sleeps"))
-        await works(daemon, lambda: daemon.host.executor.counts.running)
+        await works(daemon, lambda: daemon.executor.counts.running)
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
-        assert daemon.host.executor.counts.running == 0
+        assert daemon.executor.counts.running == 0
         await scene.end()
 
     told(scene_in(tmp_path), story)
@@ -132,7 +132,7 @@ def test_a_run_whose_caller_was_cancelled_just_before_a_kill_is_cancelled_by_the
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-calls-sleeps"))
-        await works(daemon, lambda: daemon.host.executor.counts.running)
+        await works(daemon, lambda: daemon.executor.counts.running)
         if quiet:  # someone cancels it while no daemon runs
             scene.kill(daemon)
             await scene.end()
@@ -145,7 +145,7 @@ def test_a_run_whose_caller_was_cancelled_just_before_a_kill_is_cancelled_by_the
         await scene.end()
         scene.kill_at = None
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
         await scene.end()
 
@@ -156,11 +156,11 @@ def test_a_run_that_ends_in_the_turn_in_which_its_caller_is_cancelled_harms_nobo
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-sleeps"))
-        await works(daemon, lambda: daemon.host.executor.counts.running)
+        await works(daemon, lambda: daemon.executor.counts.running)
         (child,) = daemon.agent.runs.children[run.eid]
         daemon.host.post(Delivery(child, Cancelled(0, 0.0)))  # its return is queued behind …
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))  # … the end of its caller
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
         await scene.end()
 
@@ -181,12 +181,12 @@ def test_runs_nest_200_deep_and_the_family_is_forgotten_whole(tmp_path: Path) ->
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         await daemon.host.submit(lambda turn: turn.start("w.r0"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert len(daemon.agent.runs) == depth + 1
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         assert list(daemon.agent.memory.named(["note"]))
         last = daemon.agent.memory.next_eid
-        await daemon.host.elapse(6.0)
+        await daemon.main_loop.elapse(6.0)
         assert not daemon.agent.runs
         assert not daemon.agent.runs.children
         assert not list(daemon.agent.memory.named(["note"]))
@@ -206,12 +206,12 @@ def test_a_call_of_what_is_not_there_any_more_comes_back_as_a_problem(tmp_path: 
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         await daemon.host.submit(lambda turn: turn.start("w.sleeps"))
-        await works(daemon, lambda: daemon.host.executor.counts.running)
+        await works(daemon, lambda: daemon.executor.counts.running)
         scene.kill(daemon)
         await scene.end()
         scene.write("modules/w.py", "")
         daemon = await scene.open()
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         (run,) = daemon.agent.runs.values()
         assert run.status == "failed"
         await scene.end()
@@ -232,7 +232,7 @@ def test_a_call_that_cannot_be_made_costs_its_step_alone(
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.note"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert run.status == "failed"
         error = daemon.agent.memory.element(run.error)
         assert error is not None

@@ -93,7 +93,7 @@ def test_power_durability_answers_after_the_commit_and_gathers_requests_meanwhil
             committed.update(added.element.eid for batch in given for added in batch.elements)
 
         daemon.store.commit = slow  # type: ignore[method-assign]
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
 
         async def add(number: int) -> None:
             await asyncio.sleep(0.002 * number)
@@ -101,7 +101,7 @@ def test_power_durability_answers_after_the_commit_and_gathers_requests_meanwhil
             assert eid in committed
 
         await asyncio.gather(*(add(number) for number in range(40)))
-        daemon.host.stop.request()
+        daemon.stop.request()
         await work
         await scene.end()
 
@@ -123,11 +123,11 @@ def test_power_durability_shows_nothing_that_is_not_recorded(tmp_path: Path) -> 
             raise StoreError("the disk is full")
 
         daemon.store.commit = failing  # type: ignore[method-assign]
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         adding = asyncio.create_task(daemon.host.submit(lambda turn: turn.add(b"<note/>")))
         await asyncio.sleep(0.05)
         with pytest.raises(StoreError, match="full"):
-            await daemon.host.recorded()  # raises what came of the commit
+            await daemon.rounds.recorded()  # raises what came of the commit
         for task in (adding, work):
             with pytest.raises(StoreError, match="full"):
                 await task
@@ -148,7 +148,7 @@ def test_N18_a_counter_in_memory_loses_no_update_at_either_durability(
         daemon = await scene.open()
         for _ in range(12):
             await daemon.host.submit(lambda turn: turn.start("w.count"))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         await scene.end()
         daemon = await scene.open()
         memory = daemon.agent.memory
@@ -168,7 +168,7 @@ def test_N18_a_counter_in_memory_loses_no_update_at_either_durability(
 def test_requests_that_wait_when_the_daemon_closes_are_answered(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.sleep(0.01)
         waiting = asyncio.create_task(daemon.host.submit(lambda turn: None))
         await asyncio.sleep(0)
@@ -205,11 +205,11 @@ def test_what_an_action_prints_is_logged_and_not_printed(
 def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.sleep(0)
         with pytest.raises(RequestError, match="at work already"):
-            await daemon.host.until_idle()
-        daemon.host.stop.request()
+            await daemon.main_loop.until_idle()
+        daemon.stop.request()
         await work
         await scene.end()
 
@@ -219,13 +219,13 @@ def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Sce
 def test_an_idle_daemon_makes_no_turns(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.sleep(0.05)
         turns, used = daemon.host.loop.turns, time.process_time()
         await asyncio.sleep(0.5)
         assert daemon.host.loop.turns == turns
         assert time.process_time() - used < 0.05
-        daemon.host.stop.request()
+        daemon.stop.request()
         await work
         await scene.end()
 
@@ -241,7 +241,7 @@ def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(sce
         await daemon.host.submit(lambda turn: turn.start("w.again"))
         moments = []
         for _ in range(5):
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
             due = daemon.agent.clockwork.next_moment()
             assert due is not None
             moments.append(due - scene.clock.now())
@@ -250,7 +250,7 @@ def test_N28_a_restart_waits_longer_after_each_failure_in_a_row_across_kills(sce
             await scene.end()
             daemon = await scene.open()
             assert portrait(daemon.agent)["moments"] == known["moments"]
-            await daemon.host.elapse(moments[-1])
+            await daemon.main_loop.elapse(moments[-1])
         assert moments == [1.0, 2.0, 4.0, 8.0, 16.0]
         assert len(daemon.agent.runs) == 6
         await scene.end()
@@ -265,13 +265,13 @@ def test_N5_a_plan_and_what_it_alone_holds_are_forgotten_after_its_decay(scene: 
         shared, own = [await daemon.host.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
         run = await daemon.host.submit(lambda turn: turn.start("w.short", (shared, own)))
         await daemon.host.submit(lambda turn: turn.start("w.nothing", (shared,)))
-        await daemon.host.until_idle()
-        await daemon.host.elapse(59.0)
+        await daemon.main_loop.until_idle()
+        await daemon.main_loop.elapse(59.0)
         assert own in daemon.agent.memory
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.elapse(2.0)
+        await daemon.main_loop.elapse(2.0)
         assert run.eid not in daemon.agent.memory
         assert own not in daemon.agent.memory
         assert shared in daemon.agent.memory
@@ -293,7 +293,7 @@ def test_N2_a_run_that_is_over_is_not_shown_with_what_has_been_forgotten(tmp_pat
         daemon = await scene.open()
         gift = await daemon.host.submit(lambda turn: turn.add(b"<gift/>"))
         run = await daemon.host.submit(lambda turn: turn.start("w.nothing", (gift,)))
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         shown = daemon.agent.memory.element(run.eid)
         assert f'eid="{gift}"'.encode() in shown.xml
         await daemon.host.submit(lambda turn: forget(turn.transaction, Forgotten((gift,))))
@@ -313,9 +313,9 @@ def test_N5_forget_after_forgets_elements_unused_for_that_long(tmp_path: Path) -
     async def story() -> None:
         daemon = await scene.open()
         idle, held = [await daemon.host.submit(lambda turn: turn.add(b"<gift/>")) for _ in range(2)]
-        await daemon.host.elapse(1800.0)
+        await daemon.main_loop.elapse(1800.0)
         await daemon.host.submit(lambda turn: turn.start("w.nothing", (held,)))
-        await daemon.host.elapse(1801.0)
+        await daemon.main_loop.elapse(1801.0)
         memory = daemon.agent.memory
         assert (idle in memory, held in memory) == (False, True)
         assert list(memory.named(["rule"]))
@@ -323,7 +323,7 @@ def test_N5_forget_after_forgets_elements_unused_for_that_long(tmp_path: Path) -
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.elapse(1800.0)
+        await daemon.main_loop.elapse(1800.0)
         assert held not in daemon.agent.memory
         await scene.end()
 
@@ -342,18 +342,18 @@ def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> 
         ]
         await daemon.host.submit(lambda turn: turn.start("w.short", (held,)))
         await daemon.host.submit(lambda turn: turn.start("w.admire"))
-        await asyncio.wait_for(daemon.host.work_until(lambda: daemon.host.executor.counts.running), 20.0)
+        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.executor.counts.running), 20.0)
         scene.clock.advance(8000.0)
-        await asyncio.wait_for(daemon.host.work_until(lambda: not daemon.host.loop.has_work()), 20.0)
+        await asyncio.wait_for(daemon.main_loop.work_until(lambda: not daemon.host.loop.has_work()), 20.0)
         assert held in daemon.agent.memory
         assert idle in daemon.agent.memory
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await asyncio.wait_for(daemon.host.work_until(lambda: daemon.host.executor.counts.running), 20.0)
+        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.executor.counts.running), 20.0)
         (run,) = daemon.agent.runs.active.values()
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
-        await daemon.host.elapse(8000.0)
+        await daemon.main_loop.elapse(8000.0)
         assert held not in daemon.agent.memory
         assert idle not in daemon.agent.memory
         await scene.end()
@@ -475,7 +475,7 @@ def test_nothing_holds_a_daemon_that_has_ended(tmp_path: Path, is_killed: bool) 
         daemon.follow_files()
         for name in ("drops", "sleeps", "thread", "worker"):
             await daemon.host.submit(lambda turn, name=name: turn.start(f"busy.{name}").eid)
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         assert {run.name for run in daemon.agent.runs.active.values()} == {"busy.drops"}
         if is_killed:
             scene.kill(daemon)

@@ -127,12 +127,12 @@ def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
         put(tmp_path, 1)
         daemon = await Daemon.open(Home(tmp_path))
         daemon.follow_files()
-        work = asyncio.create_task(daemon.host.run())
+        work = asyncio.create_task(daemon.main_loop.run())
         put(tmp_path, 2)
         while daemon.files.loaded.modules["w"].N != 2:
             await asyncio.sleep(0.01)
         found = await given(daemon)
-        daemon.host.stop.request()
+        daemon.stop.request()
         await work
         await daemon.close()
         return found

@@ -119,16 +119,16 @@ async def _fill(scene: Scene) -> None:
         name: await daemon.host.submit(lambda turn, name=name: turn.start(name, origin=by.get(name)).eid)
         for name in names
     }
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     for node in ("enter", "bill"):
         await complete(daemon, runs["desk.order"], node)
     scene.clock.advance(60.0)
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     daemon.host.loop.set_limit(1)
     scene.kill_at = (scene.commits + 1, True)
     try:
         await _add(daemon, "<go/>")
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
     except Killed:
         pass
     await scene.end()

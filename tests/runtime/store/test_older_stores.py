@@ -62,14 +62,14 @@ async def test_N35_the_runs_of_an_older_store_go_on_to_their_end(version: Path, 
     scene = put(tmp_path, version)
     daemon = await scene.open()
     agent = daemon.agent
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert _states(scene)["w.waits"] == {"done", "active"}, "the offer that waited went to one of the two"
     runs = {run.name: run.eid for run in agent.runs.values()}
     await complete(daemon, runs["desk.order"], "ship")
     await signal(daemon, runs["guard.door"], "open")
     scene.clock.advance(10 * 86_400.0)
     await daemon.host.submit(lambda turn: turn.add(b"<go/>"))
-    await daemon.host.until_idle()
+    await daemon.main_loop.until_idle()
     assert {name: states for name, states in _states(scene).items() if states != {"done"}} == {
         "w.fails": {"failed"}
     }

@@ -58,11 +58,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         daemon = await Daemon.open(Home(folder))
         for name in ("waits", "outer", "fails", "waits"):
             await runs.start(daemon, f"w.{name}")
-            await daemon.host.until_idle()
+            await daemon.main_loop.until_idle()
         await memory.add(daemon, [b"<go/>", b"<mail/>"])
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         await runs.start(daemon, "w.waits")
-        await daemon.host.until_idle()
+        await daemon.main_loop.until_idle()
         await daemon.close()
         daemon = await Daemon.open(Home(folder), record_only=True)
         await runs.start(daemon, "w.outer")
@@ -106,7 +106,7 @@ async def worked(folder: Path) -> None:
     daemon = await Daemon.open(Home(folder))
     try:
         await memory.add(daemon, [b"<go/>"])
-        await asyncio.wait_for(daemon.host.until_idle(), 10)
+        await asyncio.wait_for(daemon.main_loop.until_idle(), 10)
         await asked(daemon)
     finally:
         await daemon.close()

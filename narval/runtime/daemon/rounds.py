@@ -1,0 +1,198 @@
+"""Rounds: agents with work decide a turn each; all of it is recorded in one commit, then performed (G11).
+
+A round ends when no agent is ready any more, or its time for deciding is over: then the next begins with
+those that are left. An agent is ready when something was posted for it, when its last turn left something,
+or when a moment has come that it waits for; nothing looks through the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from typing import Protocol
+
+from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.loop import Loop
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.timers import TimerQueue
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.daemon.bell import Bell
+from narval.runtime.daemon.clock_watch import ClockWatch
+from narval.runtime.daemon.committer import Committer
+from narval.runtime.daemon.stop import Stop
+from narval.runtime.system.clock import Clock, Jump
+
+log = logging.getLogger("narval.daemon")
+
+SLICE = 0.005
+"""Seconds for which agents decide before what they decided is recorded; one turn at least."""
+
+FAILED_KEPT = 1000
+"""So many failed runs are remembered for the summary of a time of work."""
+
+
+class Participant(Protocol):
+    """An agent at work, as rounds see it."""
+
+    loop: Loop
+    dispatcher: Dispatcher
+
+    def __hash__(self) -> int: ...
+
+    def perform(self, turn: Turn) -> None:
+        """Perform a turn that is recorded, and answer those who waited for it."""
+
+    def give_up(self, error: NarvalError) -> None:
+        """Make no more turns, and answer all who wait for one with `error`."""
+
+
+class Rounds:
+    """The agents at work in a daemon, and those of them that are to have a turn.
+
+    `bell` is rung when there is something to do; `stop` has agents perform nothing more.
+    """
+
+    def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
+        self.participants: dict[Participant, None] = {}
+        """The agents at work."""
+        self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
+        """The runs that have failed of late."""
+        self.gone: NarvalError | None = None
+        """The reason why there will be no more rounds."""
+        self._clock_watch, self._committer = ClockWatch(clock), committer
+        self._stop, self._bell = stop, bell
+        self._ready: dict[Participant, None] = {}
+        self._moments: TimerQueue[Participant, None] = TimerQueue()
+        self._awaited: dict[Participant, float] = {}
+        """The moments in the queue by agent."""
+        stop.announce_to(self._perform_no_more)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which turns are made."""
+        return self._clock_watch.clock
+
+    def add(self, participant: Participant) -> None:
+        """Let an agent take part from now on."""
+        self.participants[participant] = None
+        if self._stop.requested:
+            participant.dispatcher.stop()
+        self.has_work(participant)
+
+    def has_work(self, participant: Participant) -> None:
+        """Let an agent have a turn in the next round."""
+        self._ready[participant] = None
+        self._bell.ring()
+
+    def is_due(self) -> bool:
+        """True if a round would do anything now."""
+        if self._ready:
+            return True
+        due = self._moments.next() if self._awaited else None
+        if due is None:
+            return False
+        now = self.clock.now()
+        if due > now and (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
+        return due <= now or bool(self._ready)
+
+    def next_moment(self) -> float | None:
+        """The moment at which the next round is due by itself, or None."""
+        return self._moments.next()
+
+    async def recorded(self) -> None:
+        """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
+        await self._committer.finished()
+        if isinstance(self.gone, StoreError):
+            raise self.gone
+
+    def give_up(self, error: NarvalError) -> None:
+        """Make no more rounds, and answer all who wait for one with `error`."""
+        if self.gone is None:
+            self.gone = error
+        for participant in self.participants:
+            participant.give_up(error)
+
+    async def round(self) -> None:
+        """Make one round; when it breaks down there is none after it: memory may be ahead of the store."""
+        try:
+            made = self._decide()
+            batches = [turn.transaction.batch for _, turn in made if turn.transaction.batch]
+            under_way = self._committer.commit(batches)
+            if under_way is not None:
+                await under_way
+            quits = False
+            for participant, turn in made:
+                participant.perform(turn)
+                quits |= turn.transaction.quit
+                if participant.loop.has_work():
+                    self._ready[participant] = None
+                else:
+                    self._await_moment(participant)
+        except StoreError as error:
+            self._break_down(error)
+            raise
+        except Exception as error:
+            log.exception("a turn broke down")
+            broken = InternalError(f"the daemon broke down: {error!r}; its log says where")
+            self._break_down(broken)
+            raise broken from error
+        except BaseException:
+            self._break_down(DaemonGoneError("the daemon was stopped at once"))
+            raise
+        if quits:
+            self._stop.request()
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _decide(self) -> list[tuple[Participant, Turn]]:
+        """A turn each of those that are ready, while there is time."""
+        now = self._clock_watch.clock.now()
+        if (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
+        if self._awaited:
+            while (due := self._moments.pop_due(now)) is not None:
+                del self._awaited[due[1]]
+                self._ready[due[1]] = None
+        ready, self._ready = [*self._ready], {}
+        made: list[tuple[Participant, Turn]] = []
+        until = 0.0
+        for participant in ready:
+            if until and time.perf_counter() > until:
+                self._ready = dict.fromkeys((*ready[len(made) :], *self._ready))  # they come first next time
+                break
+            if not until and len(ready) > 1:
+                until = time.perf_counter() + SLICE
+            made.append((participant, participant.loop.decide(now)))
+        return made
+
+    def _reckon(self, jump: Jump) -> None:
+        """Have all agents reckon with a clock that was set."""
+        for participant in self.participants:
+            participant.loop.clock_jumped(jump)
+            if participant.loop.has_work():
+                self._ready[participant] = None
+
+    def _await_moment(self, participant: Participant) -> None:
+        """Note when an agent that has come to rest is due by itself."""
+        at = participant.loop.next_moment()
+        if at == self._awaited.get(participant):
+            return
+        if at is None:
+            del self._awaited[participant]
+            self._moments.discard(participant)
+        else:
+            self._awaited[participant] = at
+            self._moments.push(at, participant, None)
+
+    def _break_down(self, error: NarvalError) -> None:
+        """Perform nothing of the round, and answer all that wait with `error`."""
+        log.critical("%s", error)
+        self.give_up(error)
+
+    def _perform_no_more(self) -> None:
+        for participant in self.participants:
+            participant.dispatcher.stop()
