@@ -108,14 +108,9 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         """The elements that variables stand for (N10)."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
-    @property
-    def counts_food(self) -> bool:
-        """True while it matters to the next plan of the recipe what this one is given (N28)."""
-        return self.definition.restart != "no" and not self.state.waited
-
     def is_fed(self, eids: Iterable[int]) -> bool:
-        """True if the recipe has not made one of these elements itself: they will come to an end."""
-        return not all(self._is_homemade(eid) for eid in eids)
+        """True if a recipe that restarts has not made one of these itself: they will come to an end (N28)."""
+        return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:
         """True if a plan of this recipe made an element, or a run that such a plan called.

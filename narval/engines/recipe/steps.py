@@ -111,7 +111,7 @@ def _call_once(
         return
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
-    fed = decision.counts_food and decision.is_fed(search.used_up(inputs))
+    fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
     if source and not follows:
         watch = decision.identifier()
@@ -155,7 +155,7 @@ def _call_for_each(
     shared = search.commit_inputs(assigned)
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
-    fed = decision.counts_food and decision.is_fed(search.used_up(((slot.id, eids), *shared)))
+    fed = decision.is_fed(search.used_up(((slot.id, eids), *shared)))
     decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     if source:
         watch = decision.identifier()

@@ -248,7 +248,7 @@ def _fire(
     fed = False
     if took:
         decision.use_matches(wanted, took, counts)
-        if decision.counts_food:
+        if decision.definition.restart != "no":
             waited = transition.id in decision.state.waiting
             fed = decision.is_fed(took if waited else _used(wanted, took, counts))
     stop_waiting(decision, transition)

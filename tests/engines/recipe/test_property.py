@@ -59,7 +59,7 @@ def steps_of(draw: st.DrawFn, number: int) -> str:
         attributes["foreach"] = {"m.optional": "red", "m.replaces": "blue"}[target]
         if draw(st.booleans()):
             attributes["max-parallel"] = str(draw(st.integers(1, 2)))
-    elif target != "m.source" and draw(st.integers(0, 5)) == 0:
+    elif target != "m.source" and draw(st.integers(0, 11)) == 0:
         attributes |= {"until": draw(st.sampled_from(["never", "green", "red[@n = $s0/@n]"])), "every": "5s"}
     inside = draw(st.sampled_from(["", "", '<context from="plan"><match>*</match></context>']))
     if target == "m.pairs" and "until" not in attributes and draw(st.booleans()):
