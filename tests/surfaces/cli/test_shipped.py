@@ -126,7 +126,7 @@ def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: P
     assert not (home / scenario).exists()
     assert '+      <draft to="all@' in narval(home, "diff", "examples/month").stdout
     said = well(home, "take", "examples/month", "--force")
-    assert said == f"{recipe} and {scenario} are yours to alter\n"
+    assert said == f"{recipe}, {scenario} are yours to alter\n"
     assert narval(home, "diff").exit_code == 0
 
 
