@@ -243,3 +243,11 @@ def test_N42_N43_N44_a_simulation_plays_them(path: Path) -> None:
             </expect></scenario>"""
         )
         assert report["well"], report
+
+
+def test_N42_a_retry_may_take_again_what_the_conditions_had_taken(agent: Agent) -> None:
+    run = agent.start("w.logins")
+    fail(agent, "db/bob", "db/cid", "db/dan")
+    agent.retry(run, "wait")
+    agent.until_idle()
+    assert told(agent) == [("db", "bob, cid, dan")] * 2
