@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from narval.memory.patterns.pattern import fits as fits
     from narval.runtime.calls.context import call as call
     from narval.runtime.calls.context import fetch as fetch
+    from narval.runtime.calls.context import now as now
     from narval.runtime.calls.context import sleep as sleep
     from narval.runtime.calls.process_code.token import Delay as Delay
     from narval.runtime.calls.process_code.token import Token as Token
@@ -64,6 +65,7 @@ _WHERE = {
     "fits": "narval.memory.patterns.pattern",
     "Fetched": "narval.runtime.system.fetch",
     "FetchError": "narval.runtime.system.fetch",
+    "now": "narval.runtime.calls.context",
     "sleep": "narval.runtime.calls.context",
     "open": "narval.surfaces.python.agent",
 }
@@ -91,6 +93,7 @@ __all__ = [
     "join",
     "listener",
     "node_type",
+    "now",
     "open",
     "predicate",
     "sleep",

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
+import narval
+
 MAX_VALUE = 1_000
 MAX_ADDRESSES = 50
 """A mail to more recipients is not sent."""
@@ -162,7 +164,7 @@ def base64_decoded(chunks: Iterable[bytes], problems: Problems) -> Iterator[byte
 
 
 def now() -> str:
-    return iso(datetime.now(UTC))
+    return iso(narval.now().astimezone(UTC))
 
 
 def iso(moment: datetime) -> str:

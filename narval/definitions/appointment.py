@@ -10,16 +10,15 @@ that counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import msgspec
 from lxml import etree
 
 from narval.definitions.schedule import Ranges
-from narval.definitions.wall import moment_of
+from narval.definitions.wall import moment_of, zone_named
 from narval.memory.elements.element import Element, Tree
 from narval.memory.patterns.pattern import Pattern
 from narval.memory.patterns.xpath1 import compiled
@@ -58,7 +57,7 @@ class Appointment(msgspec.Struct, frozen=True):
         """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
         way = _BACK if self.before else _FORWARD
         try:
-            return _reckoned(since, self.length, _Days(self.weekdays), _zone(zone), way)
+            return _reckoned(since, self.length, _Days(self.weekdays), zone_named(zone), way)
         except (OverflowError, ValueError):
             return None
 
@@ -91,13 +90,9 @@ def read_date(text: str, zone: str) -> float:
     """
     date = datetime.fromisoformat(text.strip())
     try:
-        return date.timestamp() if date.tzinfo is not None else moment_of(date, _zone(zone))
+        return date.timestamp() if date.tzinfo is not None else moment_of(date, zone_named(zone))
     except OverflowError:
         raise ValueError(f"{text} is past the calendar") from None
-
-
-def _zone(name: str) -> tzinfo:
-    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def _midnight(day: date) -> datetime:

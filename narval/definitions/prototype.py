@@ -127,6 +127,11 @@ class Prototype:
         return frozenset(input.id for input in self.inputs if input.outdates)
 
     @cached_property
+    def input_variables(self) -> frozenset[str]:
+        """The variables that the patterns of inputs use (N10). Raises PatternError."""
+        return frozenset[str]().union(*(slot.condition.variables for slot in self.inputs))
+
+    @cached_property
     def output_variables(self) -> frozenset[str]:
         """The variables that the patterns of outputs use (N10). Raises PatternError."""
         return frozenset[str]().union(*(output.condition.variables for output in self.outputs))

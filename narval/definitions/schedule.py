@@ -24,17 +24,16 @@ A whole day may be skipped (Samoa, 30 December 2011) or half an hour doubled (Lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from math import floor
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec.structs import replace
 
-from narval.definitions.wall import moment_of, shift
+from narval.definitions.wall import moment_of, shift, zone_named
 
 Days = tuple[int, ...]
 """For each kind of year the days that fit, bit n being day n of the year."""
@@ -355,8 +354,7 @@ def _anywhere(time: Time) -> Time:
 
 @lru_cache(_DISTINCT)
 def _schedule(times: tuple[Time, ...], zone_name: str) -> Schedule:
-    # UTC needs no file of zones, and no question about shifts.
-    return Schedule(times, UTC if zone_name == "UTC" else ZoneInfo(zone_name))
+    return Schedule(times, zone_named(zone_name))
 
 
 FIELDS = {

@@ -6,8 +6,14 @@ gap. So readings in order have moments in order.
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from math import floor
+from zoneinfo import ZoneInfo
+
+
+def zone_named(name: str) -> tzinfo:
+    """The zone of that name; UTC needs no file of zones."""
+    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def moment_of(reading: datetime, zone: tzinfo) -> float:

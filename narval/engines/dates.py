@@ -57,6 +57,11 @@ class Reckoning(NamedTuple):
     gone: Eids = ()
     fault: str = ""
 
+    def earliest(self, now: float, date: float | None) -> float | None:
+        """The next of its moments, or the date if that comes before; None if there is none."""
+        to_come = [moment for _, moment in self.made if moment > now]
+        return min(to_come if date is None else [date, *to_come], default=None)
+
     def is_past(self, now: float) -> bool:
         """True if a moment has gone by before it was set, and is not to be dropped for that."""
         return any(moment <= now and appointment.missed == "once" for appointment, moment in self.made)
@@ -64,7 +69,7 @@ class Reckoning(NamedTuple):
     def has_come(self, now: float, view: View) -> bool:
         """True if a moment is there, or was missed and is to be made up for."""
         return any(
-            moment <= now and (appointment.missed == "once" or moment >= view.up_since)
+            moment <= now and (appointment.missed == "once" or not view.was_missed(moment))
             for appointment, moment in self.made
         )
 

@@ -53,6 +53,9 @@ class RunView(Protocol):
     def up_since(self) -> float:
         """Since when the daemon has been at work without a break: dates before that were missed."""
 
+    def was_missed(self, moment: float) -> bool:
+        """True if the daemon was not at work at a moment: an appointment then was missed (N41)."""
+
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
         """The moment when an element that fits was added, or the first of those that it replaced (N38).
 

@@ -54,7 +54,7 @@ def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happenin
             event = Matched(identifier, now, watch.watch, reached.next_eid)
             yield Happening(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
-        if wake.standing and reached.rounds >= MANY:
+        if wake.standing and reached.rounds + 1 >= MANY:  # with the first call these are many
             continue
         yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.calendar and wake.at > now:

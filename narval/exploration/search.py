@@ -10,6 +10,7 @@ import msgspec
 
 from narval.definitions.library import Definition, Library
 from narval.engines.engine import Engine
+from narval.engines.events import TimerFired
 from narval.engines.registry import engine_of
 from narval.engines.structure import PartKey, Structure, Walkable
 from narval.exploration.choices import Choices, TooManyWays, each_way
@@ -163,7 +164,8 @@ class _Walk:
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(reached.state), happening.event
         next_eid = max(reached.next_eid, happening.next_eid)
-        view = AnyMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at)
+        watched = reached.counted_on() if isinstance(event, TimerFired) else frozenset[int]()
+        view = AnyMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
         _, wished = self._engine.advance(self._definition, state, event, view)
         return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
 

@@ -85,6 +85,10 @@ class ExplorationState(msgspec.Struct, frozen=True):
             rounds=self.rounds + again,
         )
 
+    def counted_on(self) -> frozenset[int]:
+        """The elements of which the run is told when they are replaced."""
+        return frozenset(eid for watch in self.in_force.watches.values() for eid in watch.elements)
+
     def identity(self) -> bytes:
         """Equal for two situations from which the same can follow."""
         asked = self.in_force

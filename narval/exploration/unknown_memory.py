@@ -104,25 +104,28 @@ MISFIT = OutputElement(_UNKNOWN)
 class AnyMemory:
     """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
-    `calls` are those under way.
+    `calls` are those under way, `watched` the elements that still count, for the run would have been told.
+    No date that comes again has been missed: one that was is as one that comes later.
     """
 
     zone = "UTC"
+    up_since = 0.0
 
     def __init__(
-        self, targets: Targets, choices: Choices, calls: Mapping[str, Call], next_eid: int, now: float
+        self,
+        targets: Targets,
+        choices: Choices,
+        calls: Mapping[str, Call],
+        next_eid: int,
+        now: float,
+        watched: frozenset[int] = frozenset(),
     ) -> None:
         self._targets, self._choices, self._calls, self._now = targets, choices, calls, now
         self._assumptions = Assumptions(choices, next_eid)
-        self._counts: dict[int, bool] = {}
+        self._counts = dict.fromkeys(watched, True)
         self._texts: dict[Pattern, str] = {}
         self.answers: dict[str, bool] = {}
         """The answer given to each condition, by its text: True if something in memory fits."""
-
-    @cached_property
-    def up_since(self) -> float:
-        """Since ever, or from now on: a date that has come was not missed, or was."""
-        return 0.0 if self._choices.whether() else self._now + 1
 
     @property
     def next_eid(self) -> int:
@@ -179,6 +182,10 @@ class AnyMemory:
         if eid not in self._counts:
             self._counts[eid] = self._choices.whether()
         return eid if self._counts[eid] else None
+
+    def was_missed(self, moment: float) -> bool:
+        """True if the daemon was not at work at a moment, or False."""
+        return not self._choices.whether()
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
         """A date to come, one gone by, or none."""

@@ -64,7 +64,7 @@ def current(memory: Memory, eid: int) -> int | None:
         younger = takewhile(there.__lt__, memory.index.newest_named([element.name]))
         new = next((new for new in younger if there in _made_from(memory, new)), None)
         if new is None:
-            versions = in_force(memory, eid)
+            versions = in_force(memory, eid) if there != eid else ()
             return versions[-1] if versions else None
         there = new
     return there if there in memory else None

@@ -51,7 +51,7 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
 
 
 def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
-    host = daemon.agents.at_work(row.name)
+    host = daemon.agents.at_work.host(row.name)
     due = json_forms.moment(row.wake_at)
     state = ACTIVE if host is not None and row.state == PASSIVE else row.state
     form = {"name": row.name, "state": state, "why": row.why or None, "next": due}
@@ -60,7 +60,7 @@ def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
 
 
 def _held(agent: AgentState) -> dict[str, Any]:
-    """What an agent in memory holds: elements, active runs, the calls they wait for, and its next moment."""
+    """The numbers of elements, active runs and calls of an agent in memory, and its next moment."""
     due = agent.clockwork.timers.next()
     return {
         "elements": len(agent.memory),

@@ -70,9 +70,14 @@ class SimulatedExecutor(Executor):
     """Answers calls in place of the world."""
 
     def __init__(
-        self, limits: CallLimits, clock: Clock, replies: tuple[CannedAnswer, ...], hooks: SimulationHooks
+        self,
+        limits: CallLimits,
+        clock: Clock,
+        zone: str,
+        replies: tuple[CannedAnswer, ...],
+        hooks: SimulationHooks,
     ) -> None:
-        super().__init__(limits, clock=clock)
+        super().__init__(limits, clock=clock, zone=zone)
         self.calls: list[RecordedCall] = []
         self._told = 0
         self._hooks = hooks
@@ -92,7 +97,7 @@ class SimulatedExecutor(Executor):
         """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
         call = RecordedCall(
             context.id,
-            self._clock.now(),
+            self.clock.now(),
             context.run,
             self._hooks.recipe(context.run),
             context.step,
@@ -128,7 +133,7 @@ class SimulatedExecutor(Executor):
         if held is None:
             return super().abandon(call)
         self._held[call] = (held[0], ABANDONED)
-        heapq.heappush(self._due, (self._clock.now(), next(self._order), call))
+        heapq.heappush(self._due, (self.clock.now(), next(self._order), call))
         return True
 
     def caught_up(self, call: str) -> bool:
@@ -150,7 +155,7 @@ class SimulatedExecutor(Executor):
     def release(self) -> None:
         """Give the answers that are due, and wake sleeping calls."""
         super().release()
-        while (due := self._next_answer()) is not None and due <= self._clock.now():
+        while (due := self._next_answer()) is not None and due <= self.clock.now():
             _, _, call = heapq.heappop(self._due)
             done, outcome = self._held.pop(call)
             done(outcome)
@@ -185,7 +190,7 @@ class SimulatedExecutor(Executor):
         elif not math.isinf(after):
             call.gave = answer.elements
         if after > 0:
-            self._hold(context, done, outcome, self._clock.now() + after)
+            self._hold(context, done, outcome, self.clock.now() + after)
         else:
             done(outcome)
 

@@ -45,6 +45,12 @@ def scenario_named(home: Home | None, name: str) -> Path | None:
     return None
 
 
+def name_in(home: Home, path: Path) -> str:
+    """The name by which a scenario of a home is asked for: its path in `scenarios/`, without its ending."""
+    inside = str(path.relative_to(home.path / SCENARIOS))
+    return inside.removesuffix(SUFFIX).removesuffix(".scenario")
+
+
 def read_file(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
     return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)

@@ -34,6 +34,7 @@ from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.system.clock import SimulatedClock
+from narval.runtime.system.zone import machine_zone
 from narval.simulation import expectations
 from narval.simulation.agenda import Agenda
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
@@ -111,7 +112,9 @@ class _Simulation:
         self._outcome = _Outcome()
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
-        self._executor = SimulatedExecutor(settings.limits, self._clock, scenario.answers, hooks)
+        self._executor = SimulatedExecutor(
+            settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
+        )
         self.daemon = assemble(
             None,
             SimulatedStore(known, self._listen),
@@ -194,6 +197,7 @@ class _Simulation:
     async def _pass_time(self, progress: Progress) -> float:
         """Let all that is due happen, moment after moment; the moment at which it ended."""
         end, is_set = self._end()
+        self._agenda.do_work(self._start)
         while True:
             await self._settle_down(progress)
             due = min(moment for moment in self._moments() if moment is not None)

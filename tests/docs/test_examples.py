@@ -24,6 +24,11 @@ def remind(invoice): ...
 @action(inputs=[Input("payment", "payment")])
 def thank(payment): ...
 """
+SHOP = """from narval import Input, Output, action
+@action(inputs=[Input("order", "order"), Input("bill", "bill")], outputs=[Output("parcel", "parcel")])
+def ship(order, bill):
+    return f"<parcel order='{order.attributes['id']}' bill='{bill.attributes['id']}'/>"
+"""
 AGENDA = """from narval import Output, action
 @action(outputs=[Output("agenda", "agenda")], pure=True)
 def agenda():
@@ -40,7 +45,7 @@ def examples(name: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 5
+    assert len(examples("recipe.md", "xml")) == 6
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -51,11 +56,13 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     files = {
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
-        "recipes/invoices.xml": examples("recipe.md", "xml")[2],
-        "recipes/logins.xml": examples("recipe.md", "xml")[3],
+        "recipes/shop.xml": examples("recipe.md", "xml")[2],
+        "recipes/invoices.xml": examples("recipe.md", "xml")[3],
+        "recipes/logins.xml": examples("recipe.md", "xml")[4],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
+        "modules/shop.py": SHOP,
         "modules/invoices.py": INVOICES,
         "modules/clock.py": modules[2],
         "modules/web.py": modules[3],
@@ -77,6 +84,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "invoices.remind",
         "invoices.thank",
         "mail.acknowledge",
+        "shop.ship",
         "web.look",
     }
 
@@ -95,7 +103,7 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
 def test_N28_the_page_has_a_plan_for_each_bill_beside_one_that_listens() -> None:
     clock = narval.SimulatedClock("2026-11-20T12:00+00:00")
     with narval.open(clock=clock) as agent:
-        agent.load(examples("recipe.md", "xml")[4])
+        agent.load(examples("recipe.md", "xml")[5])
         agent.start("bills.remind")
         for number in range(3):
             agent.add(f"<bill due='2026-11-30' number='{number}'/>")
@@ -169,6 +177,24 @@ def test_the_automaton_of_its_page_runs_without_a_home() -> None:
         assert agent.wait(agent.start("text.waiting"), 20)["phase"] == "done"
 
 
+SKIPPED = """<scenario at="2026-11-21T08:10" until="4h">
+  <start recipe="text.mirror"/>
+  <answer action="rsync" times="4" error="10"/>
+  <answer action="rsync" after="never"/>
+  <signal recipe="text.mirror" name="skip" at="2026-11-21T10:30"/>
+  <expect at="2026-11-21T09:01"><call action="curl" count="0"/></expect>
+  <expect at="2026-11-21T10:29"><call action="curl" count="1"/><call action="rsync" count="5"/></expect>
+  <expect><call action="sh" count="1"/><run recipe="text.mirror" phase="done" count="2"/></expect>
+</scenario>"""
+
+
+def test_A18_A20_A21_the_larger_automaton_does_what_its_page_says() -> None:
+    with narval.open() as agent:
+        agent.load(examples("automaton.md", "xml")[1])
+        report = agent.simulate(SKIPPED)
+        assert report["well"], report["expectations"]
+
+
 def test_the_program_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,3 +225,21 @@ def test_an_action_that_ships_is_stubbed_before_anything_names_it() -> None:
         assert agent.wait(agent.start("trip.plan"), 20)["phase"] == "failed"
         with pytest.raises(RequestError, match=r"basic\.nothign"):
             agent.stub("basic.nothign", lambda: None)
+
+
+def test_N47_each_order_is_shipped_with_its_own_bill(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    with narval.open() as agent:
+        agent.load(tmp_path / "shop.py")
+        agent.load(examples("recipe.md", "xml")[2])
+        for xml in ("<bill id='2' order='b'/>", "<bill id='1' order='a'/>"):
+            agent.add(xml)
+        for id in "abc":
+            agent.add(f"<order state='open' id='{id}'/>")
+        run = agent.start("shop.ship")
+        agent.until_idle()
+        parcels = {(each.attributes["order"], each.attributes["bill"]) for each in agent.memory("parcel")}
+        assert parcels == {("a", "1"), ("b", "2")}
+        (error,) = agent.memory("error")
+        assert (error.attributes["type"], error.attributes["input"]) == ("input-missing", "bill")
+        assert agent.run(run)["state"] == "failed"

@@ -138,6 +138,7 @@ class Dialogue:
         self.library = Library(())
         self.load(*definitions)
         self.current, self.text_of = partial(current, self.memory), text_of
+        self.was_missed = lambda moment: moment < self.up_since
         self.now = 100.0
         self.zone, self.up_since = "UTC", 0.0
         self.states: dict[int, Any] = {}
@@ -256,12 +257,10 @@ class Dialogue:
         run, _ = self.calls[call.call]
         self.tell(run, Returned(self._next(), self.now, call.call, **fields))
 
-    def produced(self, step: str, *xml: str, run: int | None = None) -> None:
+    def produced(self, step: str, *xml: str, run: int | None = None, given: int | None = None) -> None:
         """A source yields."""
-        call = self.call_of(step, run)
-        of, _ = self.calls[call.call]
-        elements = tuple(OutputElement(canonical(document)) for document in xml)
-        self.tell(of, Produced(self._next(), self.now, call.call, elements))
+        call, elements = self.call_of(step, run, given), tuple(OutputElement(canonical(text)) for text in xml)
+        self.tell(self.calls[call.call][0], Produced(self._next(), self.now, call.call, elements))
 
     def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
         """Someone asks a run for an operation; its answer. Raises Refusal."""

@@ -87,7 +87,7 @@ def timed_plans(draw: st.DrawFn) -> str:
 
     def dated(written: re.Match[str]) -> str:
         """A transition that waits for a date as well."""
-        date = draw(st.sampled_from(["", "", "", *DATES]))
+        date = draw(st.sampled_from(["", "", "", "", "", *DATES]))
         return f"{date}</transition>"
 
     def lasting(written: re.Match[str]) -> str:

@@ -76,3 +76,13 @@ def test_N45_what_was_made_of_it_under_another_name_is_no_version_of_it() -> Non
     made.apply(changes.Added(Element(3, b"<ticket/>", 103.0, Origin(9, "step", "call", (2,)))))
     made.apply(changes.Outdated((1,)))
     assert current(made, 1) is None
+
+
+def test_N45_of_several_that_replaced_it_one_that_counts_is_found() -> None:
+    made = memory("open")
+    for eid in (2, 3):
+        made.apply(changes.Added(Element(eid, b"<ticket/>", 102.0, Origin(9, "step", "call", (1,)))))
+    made.apply(changes.Outdated((1,)))
+    assert current(made, 1) == 3
+    made.apply(changes.Outdated((3,)))
+    assert current(made, 1) == 2

@@ -76,6 +76,17 @@ def test_an_expectation_that_is_not_met_says_what_was_found(shop: Home) -> None:
     assert not report.well
 
 
+def test_what_is_expected_at_the_start_is_judged_when_all_of_that_moment_has_happened(shop: Home) -> None:
+    report = play(
+        shop,
+        f"""<scenario {AT} until="1h">
+          <arrive><order id="1"/></arrive>
+          <expect at="+0"><call action="shop.post" count="1"/></expect>
+        </scenario>""",
+    )
+    assert report.well
+
+
 def test_a_run_that_failed_is_not_well_unless_it_was_expected(shop: Home) -> None:
     text = """<scenario {} until="1m"><arrive><order id="1"/></arrive>
       <answer action="shop.post" error="lost"/>{}</scenario>"""
@@ -214,8 +225,24 @@ def test_without_an_end_time_goes_on_while_something_is_due_and_a_day_at_most(sh
 
 
 def test_what_goes_on_without_end_at_one_moment_is_stopped(shop: Home) -> None:
-    report = play(shop, f'<scenario {AT} memory="empty" until="1h"><start recipe="shop.endless"/></scenario>')
-    assert report.stopped == f"{MOST_AT_ONCE:,} runs began at one moment, the last of shop.endless"
+    action = (
+        '@action(outputs=[Output("{0}", "{0}")], runs="inline", pure=True)\ndef {0}():\n    return "<{0}/>"\n'
+    )
+    module = "from narval import Output, action\n" + action.format("ping") + action.format("pong")
+    (shop.path / "modules" / "table.py").write_text(module)
+    recipe = """<recipe group="table" name="{0}" start_step="wait" end_step="back" restart="yes">
+      <step id="wait" type="action" target="shop.nothing"/><step id="back" type="action" target="table.{0}"/>
+      <transition id="t"><in idref="wait"/><out idref="back"/>
+        <condition use="yes"><match>{1}</match></condition></transition></recipe>"""
+    for made, used in (("ping", "pong"), ("pong", "ping")):
+        (shop.path / "recipes" / f"{made}.xml").write_text(recipe.format(made, used))
+    report = play(
+        shop,
+        f"""<scenario {AT} memory="empty" until="1h">
+          <start recipe="table.ping"><pong/></start><start recipe="table.pong"/>
+        </scenario>""",
+    )
+    assert report.stopped.startswith(f"{MOST_AT_ONCE:,} runs began at one moment, the last of table.p")
     assert not report.well
 
 

@@ -281,13 +281,17 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
 
 
 def check_dates(daemon: Daemon) -> None:
-    """Each date that is waited for is the next that fits, on the clock on the wall (N25)."""
+    """Each date that is waited for is the next that fits, on the clock on the wall (N25, N41)."""
     agent, now = daemon.agent, daemon.rounds.clock.now()
     for run in agent.runs.active.values():
         definition = definition_of(agent, run)
         for wait in run.engine.waiting_for(definition, run.state, run.watches):
             if wait.what == "time":
-                expected = schedule_of(definition.transitions[wait.id].times, agent.clockwork.zone).next(now)
+                zone, transition = agent.clockwork.zone, definition.transitions[wait.id]
+                since = run.state.transition(wait.id).since
+                moments = [each.moment(since, zone) for each in transition.appointments]
+                moments += [schedule_of(transition.times, zone).next(now)] if transition.times else []
+                expected = min(moment for moment in moments if moment is not None and moment > now)
                 assert wait.until == expected, (
                     f"run {run.eid}: {wait.id} waits for {wait.until}, not {expected}"
                 )

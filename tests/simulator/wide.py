@@ -33,7 +33,7 @@ FAULTY = "<cookbook><recipe group='w' name='outer'"
 
 
 class NightWorld(World):
-    """Recipes that wait for dates in the middle of the night."""
+    """Recipes that wait for dates in the middle of the night, and for so long after their steps."""
 
     fields = (
         *FIELDS,
@@ -41,6 +41,9 @@ class NightWorld(World):
         "seconds='0' minutes='15,45' hours='1-3'",
         "seconds='0' minutes='0,20,40'",
         "seconds='0' minutes='0' hours='3' weekdays='6'",
+        "after='90m'",
+        "after='1d 5m' weekdays='0-5'",
+        "after='10m' missed='skip'",
     )
     dated = 0.4
 

@@ -54,8 +54,10 @@ class Patterns:
         return self._compiled(entry.word, text, entry.namespaces, lambda at: node.text_place(blank + at))
 
     def of_matches(self, entry: Entry) -> tuple[Pattern, ...]:
-        """The patterns of the `match` elements within an entry."""
-        patterns = (self.of_text(match) for match in entry.of("match"))
+        """The patterns of the `match` elements within an entry, the part in which they stand."""
+        outer, self._within = self._within, entry
+        patterns = [self.of_text(match) for match in entry.of("match")]
+        self._within = outer
         return tuple(pattern for pattern in patterns if pattern is not None)
 
     def _compiled(self, what: str, text: str, namespaces: dict[str, str], locate: Locate) -> Pattern | None:
@@ -76,9 +78,11 @@ class Patterns:
         """Note a pattern, or another expression with variables, and how its characters are located."""
         self.read.append((pattern, locate, self._within))
 
-    def check_variables(self, known: Collection[str], expected: str) -> None:
-        """Note a fault for each variable that is none of the known ones."""
-        for pattern, locate, _ in self.read:
+    def check_variables(self, known: Collection[str], expected: str, without: str = "") -> None:
+        """Note a fault for each variable that is none of the known ones, but for those within one word."""
+        for pattern, locate, within in self.read:
+            if without and within is not None and within.word == without:
+                continue
             for variable in sorted(pattern.variables.difference(known)):
                 message = f"${variable}: expected {expected}, found {variable!r}{closest(variable, known)}"
                 self._reading.fault_at(locate(self.offset(pattern, variable)), message)
@@ -97,15 +101,9 @@ class Patterns:
         patterns = self.of_matches(entry)
         return Condition(patterns) if patterns else None
 
-    def _condition_within(self, entry: Entry) -> Condition | None:
-        outer, self._within = self._within, entry
-        condition = self.condition(entry)
-        self._within = outer
-        return condition
-
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         """The `condition` entries within an entry, without those that cannot be tried."""
-        conditions = [(written, self._condition_within(written)) for written in entry.of("condition")]
+        conditions = [(written, self.condition(written)) for written in entry.of("condition")]
         return tuple(
             TransitionCondition(
                 condition,

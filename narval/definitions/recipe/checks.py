@@ -10,6 +10,7 @@ from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
 from narval.definitions.recipe.definition import Recipe, Step
+from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
 from narval.memory.patterns.pattern import Condition
 
@@ -61,9 +62,19 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
         yield place, f'{message}; loop with restart="yes", a new start-plan, or a process definition'
 
 
-def check_step(step: Step, target: Definition, foreach: Place, until: Place, path: str) -> list[Fault]:
+class Link(NamedTuple):
+    """An input whose pattern uses what another got, with the place where it does (N47)."""
+
+    input: str
+    uses: str
+    place: Place
+
+
+def check_step(
+    step: Step, target: Definition, links: Iterable[Link], foreach: Place, until: Place, path: str
+) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
-    source that is to be called again.
+    source that is to be called again, inputs that use what is none.
     """
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
@@ -79,8 +90,27 @@ def check_step(step: Step, target: Definition, foreach: Place, until: Place, pat
             f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
         )
         faults.append(Fault(path, *until, message))
+    misled = _check_links(links, prototype, target)
+    faults += [Fault(path, *place, message) for place, message in misled]
     misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
+
+
+def _check_links(
+    links: Iterable[Link], prototype: Prototype, target: Definition
+) -> Iterator[tuple[Place, str]]:
+    """Variables that are the id of no input, and inputs that depend on themselves."""
+    ids = [given.id for given in prototype.inputs]
+    after: dict[str, list[tuple[str, Place]]] = {}
+    for input, uses, place in links:
+        if uses in ids:
+            after.setdefault(input, []).append((uses, place))
+        else:
+            wanted = f"each, an input of {target.full_name}, a step, or the name of a condition"
+            yield place, f"${uses}: expected {wanted}, found {uses!r}{closest(uses, ids)}"
+    for circle, place in cycles(after):
+        way = " → ".join([*circle, circle[0]])
+        yield place, f"what fits {circle[0]!r} depends on itself ({way}); leave one of these variables out"
 
 
 def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:

@@ -76,7 +76,7 @@ class Transition(msgspec.Struct, eq=False):
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
     itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
-    `joins` those of them that others of its conditions use (N42).
+    `inner_names` those of them that others of its conditions use (N42).
     """
 
     id: str
@@ -92,7 +92,7 @@ class Transition(msgspec.Struct, eq=False):
     targets: tuple[str, ...] = ()
     rivals: tuple[Transition, ...] = ()
     names: tuple[str, ...] = ()
-    joins: frozenset[str] = frozenset()
+    inner_names: frozenset[str] = frozenset()
     plain: bool = True
     """True if each condition needs one element, whatever the others have."""
     appointments: tuple[Appointment, ...] = ()
@@ -119,8 +119,8 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
     for transition in transitions.values():
         used = (condition.condition.variables for condition in transition.conditions)
         transition.names = tuple(given.name for given in transition.conditions if given.name)
-        transition.joins = frozenset(transition.names) & frozenset[str]().union(*used)
-        transition.plain = not transition.joins and not any(
+        transition.inner_names = frozenset(transition.names) & frozenset[str]().union(*used)
+        transition.plain = not transition.inner_names and not any(
             given.listed or given.absent for given in transition.conditions
         )
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}

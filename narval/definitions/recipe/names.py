@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.walks import reached
 from narval.definitions.reading.xml import Entry, Reading
+from narval.definitions.recipe.checks import Link
 from narval.definitions.recipe.definition import Step, Transition, named
 
-RESERVED = ("plan", "each")
+PARTS = ("condition", "context", "input", "output")
+"""The parts of steps and transitions that have patterns."""
+
+EACH = "each"
+RESERVED = ("plan", EACH)
 """Variables that stand for something else."""
 
 
@@ -26,10 +31,34 @@ def check_names(
         _check_transition(reading, patterns, written, steps)
     names = named(transitions.values())
     known = "the id of a step or the name of a condition of this recipe"
-    patterns.check_variables({*steps, *names, "plan"}, known)
+    patterns.check_variables({*steps, *names, "plan"}, known, without="input")
     if start is not None:
         _check_order(reading, patterns, entry, names, transitions, start)
     return names
+
+
+def check_inputs(
+    reading: Reading,
+    patterns: Patterns,
+    entry: Entry,
+    known: Collection[str],
+    links: Mapping[int, list[Link]],
+) -> None:
+    """Note the other variables of inputs in `links`, to be checked with the targets of steps (N47)."""
+    inputs = {id(given): step for step in entry.of("step") for given in step.of("input")}
+    for pattern, locate, within in patterns.read:
+        step = inputs.get(id(within))
+        if step is None or within is None:
+            continue
+        for name in sorted(pattern.variables.difference(known)):
+            place = locate(patterns.offset(pattern, name))
+            if name != EACH:
+                links[id(within)].append(Link(within.get("id", ""), name, place))
+            elif "foreach" not in step.written:
+                message = (
+                    f"${EACH} is the element of a call, of those that foreach selects; this step has none"
+                )
+                reading.fault_at(place, message)
 
 
 def _check_transition(reading: Reading, patterns: Patterns, entry: Entry, steps: Mapping[str, Step]) -> None:
@@ -71,7 +100,8 @@ def _check_order(
     start: Step,
 ) -> None:
     """Note variables that stand for nothing: no transition of the name can have fired before."""
-    inner = {id(condition): outer for outer in entry.of("transition") for condition in outer.of("condition")}
+    outers = entry.of("transition", "step")
+    inner = {id(part): outer for outer in outers for part in outer.of(*PARTS)}
     for pattern, locate, within in patterns.read:
         used = sorted(pattern.variables & names.keys())
         part = inner.get(id(within), within) if used else None

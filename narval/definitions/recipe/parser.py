@@ -13,9 +13,9 @@ from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.recipe.arguments import read_argument
-from narval.definitions.recipe.checks import Edge, check_graph, check_step
+from narval.definitions.recipe.checks import Edge, Link, check_graph, check_step
 from narval.definitions.recipe.definition import In, Recipe, Step, Transition, link
-from narval.definitions.recipe.names import check_names
+from narval.definitions.recipe.names import check_inputs, check_names
 from narval.definitions.recipe.vocabulary import WORDS
 from narval.definitions.requirements import Context
 from narval.definitions.suggestions import closest, nearest
@@ -59,7 +59,8 @@ class _RecipeBuilder:
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
         patterns = self._patterns
-        steps = reading.each_once(entry.of("step"), _StepReader(reading, patterns).step)
+        step_reader = _StepReader(reading, patterns)
+        steps = reading.each_once(entry.of("step"), step_reader.step)
         reader = _TransitionReader(reading, patterns, steps)
         transitions = reading.each_once(entry.of("transition"), reader.transition)
         start, end = (
@@ -68,6 +69,7 @@ class _RecipeBuilder:
         self._check_graph(start, steps)
         link(steps, transitions)
         names = check_names(reading, patterns, entry, steps, transitions, start)
+        check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.links)
         xml = reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
             return None
@@ -97,6 +99,8 @@ class _StepReader:
 
     def __init__(self, reading: Reading, patterns: Patterns) -> None:
         self._reading, self._patterns = reading, patterns
+        self.links: dict[int, list[Link]] = {}
+        """The variables of its inputs, to be checked with its target; by the id of the entry of an input."""
 
     def step(self, entry: Entry) -> Step:
         """The step, and a reference to its target."""
@@ -127,9 +131,11 @@ class _StepReader:
         if step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
-            foreach_place, until_place = entry.place("foreach"), entry.place("until")
+            at_foreach, at_until = entry.place("foreach"), entry.place("until")
             path = self._reading.source.path
-            check = partial(check_step, step, foreach=foreach_place, until=until_place, path=path)
+            links: list[Link] = []
+            self.links.update({id(given): links for given in entry.of("input")})
+            check = partial(check_step, step, links=links, foreach=at_foreach, until=at_until, path=path)
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
 

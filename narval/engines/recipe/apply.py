@@ -7,6 +7,7 @@ from narval.engines.recipe.changes import (
     CallMade,
     CallReturned,
     CallsDropped,
+    CallSpoilt,
     DateCome,
     DateGivenUp,
     DateSet,
@@ -117,8 +118,10 @@ def _call_made(state: PlanState, change: CallMade) -> None:
     if change.given is not None:
         run.reached = run.selected.index(change.given, run.reached) + 1
     else:
-        run.called, run.watch = change.at, ""
-        state.blocked.pop(change.step, None)
+        run.called = change.at
+        if change.step in state.blocked:
+            del state.blocked[change.step]
+            run.watch = ""
         _take_once(state, change.step, change.inputs)
 
 
@@ -158,6 +161,7 @@ def _calls_dropped(state: PlanState, change: CallsDropped) -> None:
 def _try_failed(state: PlanState, change: TryFailed) -> None:
     call = _call(state, change.call)
     call.until, call.next_try, call.problem = change.until, change.next_try, change.problem
+    call.spoilt = None
 
 
 def _next_try_made(state: PlanState, change: NextTryMade) -> None:
@@ -169,6 +173,10 @@ def _next_try_made(state: PlanState, change: NextTryMade) -> None:
 
 def _call_expired(state: PlanState, change: CallExpired) -> None:
     _call(state, change.call).expired = True
+
+
+def _call_spoilt(state: PlanState, change: CallSpoilt) -> None:
+    _call(state, change.call).spoilt = change.problem
 
 
 def _tries_reset(state: PlanState, change: TriesReset) -> None:
@@ -237,7 +245,9 @@ def _date_set(state: PlanState, change: DateSet) -> None:
 
 
 def _date_come(state: PlanState, change: DateCome) -> None:
-    run = state.transitions.setdefault(change.transition, TransitionRun())
+    if change.transition not in state.transitions:
+        state.transitions[change.transition] = TransitionRun()
+    run = state.transitions[change.transition]
     run.come, run.wake, run.watch = True, "", ""
     state.awaiting_date.pop(change.transition, None)
 

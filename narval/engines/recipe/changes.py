@@ -108,7 +108,9 @@ class RestEnded(PlanChange, frozen=True):
 
 
 class SelectionFollowed(PlanChange, frozen=True):
-    """A `foreach` over sources watches for what else it would select, and for what is replaced (N36)."""
+    """A `foreach` over sources watches for what else it would select, and for what is replaced; one source
+    alone, for what takes the place of what it was given (N36).
+    """
 
     step: str
     watch: str
@@ -148,6 +150,13 @@ class CallExpired(PlanChange, frozen=True):
     """The run that answers the call outlived the step's time limit: it is given up."""
 
     call: str
+
+
+class CallSpoilt(PlanChange, frozen=True):
+    """One of several sources gave what fits none of its outputs (N20): it is given up, the others go on."""
+
+    call: str
+    problem: Failure
 
 
 class TriesReset(PlanChange, frozen=True):

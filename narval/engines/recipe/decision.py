@@ -64,7 +64,7 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     """
     names = partial(bindings, recipe, state, element=element)
     wanted = resolve(transition.conditions, recipe.full_name, transition.id, names)
-    if not transition.joins:
+    if not transition.inner_names:
         return wanted
     shared = recipe.full_name, transition.id, SHARED
     return [(bound, None if scope is None else shared) for bound, scope in wanted]
@@ -108,14 +108,9 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         """The elements that variables stand for (N10)."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
-    @property
-    def counts_food(self) -> bool:
-        """True while it matters to the next plan of the recipe what this one is given (N28)."""
-        return self.definition.restart != "no" and not self.state.waited
-
     def is_fed(self, eids: Iterable[int]) -> bool:
-        """True if the recipe has not made one of these elements itself: they will come to an end."""
-        return not all(self._is_homemade(eid) for eid in eids)
+        """True if a recipe that restarts has not made one of these itself: they will come to an end (N28)."""
+        return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:
         """True if a plan of this recipe made an element, or a run that such a plan called.
@@ -197,6 +192,6 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             call = self.state.step(step).calls[identifier]
             if call.source and call.next_try is not None:
                 self.sources_to_end.append(identifier)
-            elif call.source:
+            elif call.source and call.spoilt is None:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

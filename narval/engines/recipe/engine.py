@@ -2,10 +2,10 @@
 
 `parts.py` and `state.py` have the tables of moves, `changes.py` the facts, `apply.py` what they alter. A step
 is run in `steps.py`, with what `elements/inputs.py` finds; in `calls/`, `returns.py` takes its outputs,
-`retries.py` tries its calls again, `repeats.py` calls it again. A step that has ended goes to
-`transitions.py`, and what a transition waits for is in `triggers.py`. `signals.py` adds signals, `resume.py`
-begins a plan from a step of an earlier one; `explain.py`, `waits.py` and `render.py` show a plan.
-`decision.py` is what they share in one advance.
+`retries.py` tries its calls again, `repeats.py` calls it again, `sources.py` has calls that go on. A step
+that has ended goes to `transitions.py`; what a transition waits for is in `triggers.py`, and what cannot be
+any more in `impossible.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
+one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from narval.engines.events import (
 from narval.engines.recipe import restarts, resume, signals, steps, transitions
 from narval.engines.recipe.apply import APPLY
 from narval.engines.recipe.apply import apply as apply
-from narval.engines.recipe.calls import repeats, retries, returns
+from narval.engines.recipe.calls import repeats, retries, returns, sources
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -101,7 +101,7 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
             return
     for step in decision.state.following:
         if decision.state.step(step).watch == event.watch:
-            retries.follow_selection(decision, decision.definition.steps[step], event.eid)
+            sources.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
     if not repeats.matched(decision, event.watch):
         transitions.matched(decision, event.watch)
@@ -150,7 +150,7 @@ def _settle(decision: RecipeDecision) -> None:
         else:
             transitions.follow(decision, to_follow.popleft())
     if decision.sources_to_end:
-        retries.end_sources(decision)
+        sources.end_sources(decision)
     if not decision.state.calls:
         transitions.fail_if_stuck(decision)
         if decision.state.status in ("end", "failed-end"):

@@ -54,7 +54,8 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
 
     `tries` counts how often it was made, and `problem` is the failure of the last try that was followed by
     another. While it waits for `next_try`, `until` is the moment of that. `expired`: it was given up for its
-    time limit, and will be back as soon as the run that answers it is over.
+    time limit, and will be back as soon as the run that answers it is over. `spoilt`: it was given up for
+    that, a source that gave what fits no output.
     """
 
     inputs: tuple[int, ...] = ()
@@ -65,6 +66,7 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     next_try: Call | None = None
     problem: Failure | None = None
     expired: bool = False
+    spoilt: Failure | None = None
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):

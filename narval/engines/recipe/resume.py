@@ -13,9 +13,9 @@ from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines import commands
 from narval.engines.engine import Lookup
 from narval.engines.events import CarriedOver, Resume, Reusable
-from narval.engines.recipe import transitions
 from narval.engines.recipe.changes import PlanResumed, StepReady
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.impossible import spread_impossible
 from narval.engines.recipe.state import PlanState
 from narval.errors import RequestError
 
@@ -83,7 +83,7 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
                 _ready(decision, step, transition.id)
     for step in kept:
         if decision.state.step(step.id).state == "history":
-            transitions.spread_impossible(decision, step.outs)
+            spread_impossible(decision, step.outs)
         else:
             decision.to_follow.append(step)
 

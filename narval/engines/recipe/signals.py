@@ -12,7 +12,7 @@ from narval.engines.events import Signalled
 from narval.engines.recipe import transitions, triggers
 from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements import joins
+from narval.engines.recipe.elements import combinations
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
@@ -59,7 +59,7 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
 def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     """True if some condition of a transition may take the signal."""
     transition = decision.definition.transitions[identifier]
-    look_up = triggers.wanted if transition.plain else joins.relaxed
+    look_up = triggers.wanted if transition.plain else combinations.relaxed
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
         for bound, scope in look_up(decision, transition)

@@ -32,7 +32,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element (N18)."""
     following: dict[str, None] = {}
-    """Steps whose `foreach` over sources follows what it selects (N36)."""
+    """Steps of sources, which follow what their `foreach` selects, or what they were given (N36)."""
     resting: dict[str, None] = {}
     """Steps with `until` that wait for their next call (N40)."""
     in_error: dict[str, None] = {}

@@ -13,6 +13,7 @@ from narval.engines.events import Failure
 from narval.engines.recipe.calls.repeats import bound_of, is_satisfied
 from narval.engines.recipe.changes import (
     CallMade,
+    CallReturned,
     CallsDropped,
     ForeachCalls,
     SelectionFollowed,
@@ -25,6 +26,7 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.elements.links import LinkedSearch, input_search
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
@@ -100,15 +102,21 @@ def _call_once(
     if not prototype.inputs:
         _call(decision, step, source=source)
         return
-    search = InputSearch(decision, step, prototype, arguments)
+    search = input_search(decision, step, prototype, arguments)
     assigned = search.assign()
+    follows = step.id in decision.state.following
     if assigned.missing:
-        _missing(decision, step, search, assigned.missing)
+        if not follows:
+            _missing(decision, step, search, assigned.missing)
         return
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
-    fed = decision.counts_food and decision.is_fed(search.used_up(inputs))
+    fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
+    if source and not follows:
+        watch = decision.identifier()
+        decision.change(SelectionFollowed(step.id, watch))
+        decision.command(search.standing_watch(watch, search.inputs))
 
 
 def _call_for_each(
@@ -124,14 +132,14 @@ def _call_for_each(
 
     Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
     """
-    search = InputSearch(decision, step, prototype, arguments)
+    search = input_search(decision, step, prototype, arguments)
     found = _selected(decision, selected)
     slot, fault = _one_input(decision, search, found)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
         return
     if slot is None:
-        slot = _likely_input(prototype, selected)
+        slot = _likely_input(search.independent, selected)
     if slot is not None:
         search.restrict(slot, selected)
     eids = search.may_take(slot, found) if slot is not None else ()
@@ -147,13 +155,16 @@ def _call_for_each(
     shared = search.commit_inputs(assigned)
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
-    fed = decision.counts_food and decision.is_fed(search.used_up(((slot.id, eids), *shared)))
+    fed = decision.is_fed(search.used_up(((slot.id, eids), *shared)))
     decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     if source:
         watch = decision.identifier()
         decision.change(SelectionFollowed(step.id, watch))
-        decision.command(search.standing_watch(watch, slot))
+        decision.command(search.standing_watch(watch, (slot,)))
     call_more(decision, step)
+    run = decision.state.step(step.id)
+    if not source and not run.calls and not run.waiting:
+        finish(decision, step)
 
 
 def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) -> None:
@@ -188,6 +199,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
     again = decision.state.taken_before(step.id, foreach.input)
     source = _is_source(decision.view.definition(step.kind, step.target))
+    search = _search_for_each(decision, step) if foreach.input else None
     dropped = []
     for eid in islice(run.selected, run.reached, None):
         if room <= 0:
@@ -196,15 +208,54 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
         if not any(True for _ in decision.view.among((eid,), bound, marked)):
             dropped.append(eid)
             continue
+        rest: Inputs | None = ()
+        if search is not None and (rest := _inputs_for(decision, step, search, foreach, eid, source)) is None:
+            continue
         room -= 1
         if foreach.input:
             decision.use_input(scope, foreach.outdates, (eid,))
             reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
+            if search is not None and rest:
+                reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:
             _call(decision, step, elements=(*foreach.arguments, eid), nearby=nearby, given=eid)
     if dropped:
         decision.change(CallsDropped(step.id, tuple(dropped)))
+
+
+def _search_for_each(decision: RecipeDecision, step: Step) -> LinkedSearch | None:
+    """The search for inputs that depend on the element of a call (N47); None if there are none."""
+    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
+    if not isinstance(prototype, Prototype) or not prototype.input_variables:
+        return None
+    arguments = arguments_of(decision, step) if step.arguments else ()
+    search = input_search(decision, step, prototype, arguments)
+    return search if isinstance(search, LinkedSearch) else None
+
+
+def _inputs_for(
+    decision: RecipeDecision,
+    step: Step,
+    search: LinkedSearch,
+    foreach: ForeachCalls,
+    eid: int,
+    source: bool,
+) -> Inputs | None:
+    """The inputs that depend on the element of a call (N47); None, and an error in its place, if one is left
+    empty.
+    """
+    slot = next(slot for slot in search.inputs if slot.id == foreach.input)
+    assigned = search.assign_for(slot, eid, foreach.shared)
+    if not assigned.missing:
+        return search.commit_inputs(assigned)
+    call, lacking = decision.identifier(), [slot for slot in search.inputs if slot.id in assigned.missing]
+    why = "; ".join(search.explain_missing(slot) for slot in lacking)
+    named = " ".join(assigned.missing)
+    error = decision.add_error("input-missing", why, step, call=call, inputs=(eid,), input=named)
+    decision.change(CallMade(step.id, call, (eid,), (), eid, source))
+    decision.change(CallReturned(call, errors=(error,)))
+    return None
 
 
 def _call(
@@ -224,7 +275,8 @@ def _call(
     call = decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
-    if given is None and not (at and decision.state.step(step.id).state == "running"):
+    again = (at or source) and decision.state.step(step.id).state == "running"
+    if given is None and not again:
         decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
@@ -309,13 +361,12 @@ def _one_input(
     return chosen, ""
 
 
-def _likely_input(prototype: Prototype, selected: Condition) -> Input | None:
+def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
     """The input that a `foreach` means which selects nothing: one that takes elements of such a name."""
-    for slot in prototype.inputs:
+    for slot in inputs:
         if selected.names and slot.condition.names and selected.names & slot.condition.names:
             return slot
-    mandatory = (slot for slot in prototype.inputs if not slot.optional)
-    return next(mandatory, prototype.inputs[0] if prototype.inputs else None)
+    return next((slot for slot in inputs if not slot.optional), inputs[0] if inputs else None)
 
 
 def _near_to_run(

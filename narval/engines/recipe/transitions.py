@@ -1,8 +1,7 @@
-"""Evaluating transitions: which may fire, which waits, which never will (N22–N26; §2.4).
+"""Evaluating transitions: which may fire, and which waits (N22–N26; §2.4).
 
-A transition is *impossible* when an in-step can no longer end as its link wants, *undetermined* while one has
-yet to end, and *potential* otherwise: then its date and its conditions decide. Transitions that share an
-in-step are *rivals*: one of them fires at most.
+In `impossible.py` is which never will. Of a transition that is potential its date and its conditions decide.
+Transitions that share an in-step are *rivals*: one of them fires at most.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.changes import (
     DateGivenUp,
     DurationEnded,
-    MadeImpossible,
     TransitionFailed,
     TransitionFired,
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements import joins
-from narval.engines.recipe.parts import NOT_ENDED
-
-IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
-_OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
+from narval.engines.recipe.elements import combinations
+from narval.engines.recipe.impossible import OPEN, POTENTIAL, classify, spread_impossible, stop_waiting
 
 
 def follow(decision: RecipeDecision, step: Step) -> None:
@@ -87,24 +82,35 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
-    reckoning = triggers.reckon(decision, transition)
+    reckoning = triggers.reckon(decision, transition) if transition.appointments else None
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
-    if triggers.has_come(decision, transition, reckoning) if fired else _is_past(decision, reckoning):
+    past = reckoning is not None and reckoning.is_past(decision.event.at)
+    if triggers.has_come(decision, transition, reckoning) if fired else past:
         triggers.come(decision, transition, reckoning)
+        _let_rivals_come(decision, transition, run.date)
         _choose(decision, transition.rivals)
     else:
         _set_date(decision, transition, reckoning)
     if reckoning is not None and reckoning.new:
-        for waiting in _waiting_for(decision, *(name for name, _ in reckoning.of)):
+        names = [name for name, _ in reckoning.of]
+        for waiting in _waiting_for(decision, *names):
             _wait_anew(decision, waiting)
+        repeats.bind_anew(decision, *names)
     if decision.state.transition(identifier).state == "fail":
         spread_impossible(decision, [transition])
     _fail_if_unhandled(decision)
 
 
-def _is_past(decision: RecipeDecision, reckoning: Reckoning | None) -> bool:
-    return reckoning is not None and reckoning.is_past(decision.event.at)
+def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: float) -> None:
+    """Let rivals that wait for the same date have it too: priority decides, and no order of timers."""
+    for rival in transition.rivals:
+        run = decision.state.transition(rival.id)
+        if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
+            reckoning = triggers.reckon(decision, rival) if rival.appointments else None
+            if triggers.has_come(decision, rival, reckoning):
+                decision.command(commands.CancelTimer(run.wake))
+                triggers.come(decision, rival, reckoning)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:
@@ -127,18 +133,6 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
         ends = "\n".join(explain.dead_ends(decision.definition, state))
         decision.fail(decision.add_error("stuck", why, detail=ends))
-
-
-def classify(decision: RecipeDecision, transition: Transition) -> str:
-    """The class of a transition: impossible, undetermined or potential (§2.4)."""
-    undetermined = False
-    for link in transition.ins:
-        state = decision.state.step(link.step.id).state
-        if state in NOT_ENDED:
-            undetermined = True
-        elif state != ("error" if link.on_error else "done"):
-            return IMPOSSIBLE
-    return UNDETERMINED if undetermined else POTENTIAL
 
 
 def handles_errors(transition: Transition) -> bool:
@@ -169,7 +163,7 @@ def _choose(
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
-        if triggers.is_awaited(decision, transition) and not _comes_at_once(decision, transition):
+        if (transition.times or transition.appointments) and _is_early(decision, transition):
             early.append(transition)
             continue
         conditions = look_up(decision, transition)
@@ -180,17 +174,18 @@ def _choose(
             _fire(decision, transition, conditions, *found)
             names += transition.names
     for transition in early:
-        unset = _is_potential(decision, transition) and transition.id not in decision.state.awaiting_date
+        unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
-            _set_date(decision, transition, triggers.reckon(decision, transition))
+            reckoning = triggers.reckon(decision, transition) if transition.appointments else None
+            _set_date(decision, transition, reckoning)
     for transition, conditions in lacking:
-        if not _is_potential(decision, transition):
+        if decision.state.status != "running" or not _is_potential(decision, transition):
             continue
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
             continue
         if not transition.plain:
-            conditions = joins.relaxed(decision, transition)
+            conditions = combinations.relaxed(decision, transition)
         if transition.id not in decision.state.waiting or not _is_watched(decision, transition, conditions):
             _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
@@ -200,10 +195,12 @@ def _choose(
         repeats.bind_anew(decision, *names)
 
 
-def _elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> joins.Found | None:
+def _elements_for(
+    decision: RecipeDecision, transition: Transition, wanted: Wanted
+) -> combinations.Found | None:
     """The elements that the conditions of a transition take; None when one has none."""
     if not transition.plain:
-        return joins.elements_for(decision, transition)
+        return combinations.elements_for(decision, transition)
     took = triggers.elements_for(decision, transition, wanted)
     return None if took is None else (took, ())
 
@@ -213,19 +210,21 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     if transition.plain:
         return True
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-    watched = [*wanted, *joins.also_watched(transition)]
+    watched = [*wanted, *combinations.also_watched(transition)]
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
-def _comes_at_once(decision: RecipeDecision, transition: Transition) -> bool:
-    """True for a transition with an appointment that has gone by before it could be set (N45)."""
+def _is_early(decision: RecipeDecision, transition: Transition) -> bool:
+    """True while the date of a transition has not come; an appointment may have gone by before it is set."""
+    if decision.state.transition(transition.id).come:
+        return False
     if not transition.appointments or transition.id in decision.state.awaiting_date:
-        return False
+        return True
     reckoning = triggers.reckon(decision, transition)
-    if not _is_past(decision, reckoning):
-        return False
+    if not reckoning.is_past(decision.event.at):
+        return True
     triggers.come(decision, transition, reckoning)
-    return True
+    return False
 
 
 def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
@@ -238,18 +237,17 @@ def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Recko
         spread_impossible(decision, [transition])
         fault = f"the date of transition {transition.id} cannot be told: {reckoning.fault}"
         decision.fail(decision.add_error("no-date", fault))
-    elif triggers.set_date(decision, transition, reckoning):
-        return
-    elif reckoning is not None:
-        decision.change(DateGivenUp(transition.id, reckoning.gone))
-        spread_impossible(decision, [transition])
-    else:
-        decision.change(TransitionFailed(transition.id))
+    elif not triggers.set_date(decision, transition, reckoning):
+        if reckoning is None:
+            decision.change(TransitionFailed(transition.id))
+        else:
+            decision.change(DateGivenUp(transition.id, reckoning.gone))
+            spread_impossible(decision, [transition])
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
     state = decision.state.transition(transition.id).state
-    return state in _OPEN and classify(decision, transition) == POTENTIAL
+    return state in OPEN and classify(decision, transition) == POTENTIAL
 
 
 def _fire(
@@ -262,10 +260,10 @@ def _fire(
     fed = False
     if took:
         decision.use_matches(wanted, took, counts)
-        if decision.counts_food:
+        if decision.definition.restart != "no":
             waited = transition.id in decision.state.waiting
             fed = decision.is_fed(took if waited else _used(wanted, took, counts))
-    _stop_waiting(decision, transition)
+    stop_waiting(decision, transition)
     _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
@@ -304,11 +302,11 @@ def _go(
 
 def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing (N24)."""
-    _stop_waiting(decision, transition)
+    stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
     if not transition.plain:
-        wanted = [*wanted, *joins.also_watched(transition)]
+        wanted = [*wanted, *combinations.also_watched(transition)]
     decision.watch(watch, wanted, or_outdated=triggers.is_told_of_gone(transition))
 
 
@@ -318,7 +316,7 @@ def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
     return [
         transition
         for transition in waiting
-        if not (triggers.variables_of(transition) - transition.joins).isdisjoint(names)
+        if not (triggers.variables_of(transition) - transition.inner_names).isdisjoint(names)
     ]
 
 
@@ -327,60 +325,10 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        look_up = triggers.wanted if transition.plain else joins.relaxed
+        look_up = triggers.wanted if transition.plain else combinations.relaxed
         conditions = look_up(decision, transition)
         _wait(decision, transition, conditions)
         triggers.set_duration(decision, transition, conditions)
-
-
-def _stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
-    if transition.id in decision.state.waiting:
-        decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
-        if transition.id in decision.state.awaiting_duration:
-            decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
-    elif transition.id in decision.state.awaiting_date:
-        decision.withdraw_date(transition.id)
-
-
-# --- what cannot be any more ----------------------------------------------------------------------------
-
-
-def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
-    """Mark transitions that cannot fire, steps that nothing else leads to, and so on (N22)."""
-    pending = list(transitions)
-    dead: dict[str, None] = {}
-    lost: dict[str, None] = {}
-    while pending:
-        transition = pending.pop()
-        state = decision.state.transition(transition.id).state
-        if state in _OPEN:
-            if transition.id in dead or not _is_dead(decision, transition, lost):
-                continue
-            dead[transition.id] = None
-            _stop_waiting(decision, transition)
-        elif state != "fail":
-            continue
-        for step in transition.outs:
-            if step.id not in lost and _is_lost(decision, step, dead):
-                lost[step.id] = None
-                pending.extend(step.outs)
-    if dead or lost:
-        decision.change(MadeImpossible(tuple(dead), tuple(lost)))
-
-
-def _is_dead(decision: RecipeDecision, transition: Transition, lost: dict[str, None]) -> bool:
-    if decision.state.transition(transition.id).given_up or classify(decision, transition) == IMPOSSIBLE:
-        return True
-    return any(link.step.id in lost for link in transition.ins)
-
-
-def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> bool:
-    if decision.state.step(step.id).state != "todo":
-        return False
-    return all(
-        transition.id in dead or decision.state.transition(transition.id).state in ("impossible", "fail")
-        for transition in step.ins
-    )
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:

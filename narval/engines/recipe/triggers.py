@@ -36,19 +36,8 @@ from narval.memory.elements.changes import MarkScope
 from narval.memory.patterns.pattern import Bound
 
 
-def is_awaited(decision: RecipeDecision, transition: Transition) -> bool:
-    """True while a transition has a date to wait for."""
-    if not (transition.times or transition.appointments):
-        return False
-    return not decision.state.transition(transition.id).come
-
-
-def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
-    """The moments of the appointments of a transition (N41), by the elements there are now (N44); None if it
-    has no appointments.
-    """
-    if not transition.appointments:
-        return None
+def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning:
+    """The moments of the appointments of a transition (N41), by the elements there are now (N45)."""
     run = decision.state.transition(transition.id)
     names = frozenset[str]().union(*(appointment.variables for appointment in transition.appointments))
     bound, before = decision.bindings(names), dict(run.of)
@@ -58,15 +47,14 @@ def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None
 
 def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
     """Wait for the next date that fits; False when none ever comes any more."""
-    now, moments = decision.event.at, list[float]()
+    date = None
     if transition.times:
-        date = dates.next_date(transition.times, decision.view.zone, now)
-        moments += [] if date is None else [date]
+        date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
     if reckoning is not None:
-        moments += [moment for _, moment in reckoning.made if moment > now]
-    if not moments:
+        date = reckoning.earliest(decision.event.at, date)
+    if date is None:
         return False
-    wake, date = decision.identifier(), min(moments)
+    wake = decision.identifier()
     if reckoning is None:
         decision.change(DateSet(transition.id, date, wake))
     else:
@@ -114,7 +102,7 @@ def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
         for identifier, at in recipe.names.get(name, ()):
             giver = recipe.transitions[identifier]
             if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
-                slot = SHARED if giver.joins else f"#{at + 1}"
+                slot = SHARED if giver.inner_names else f"#{at + 1}"
                 decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
 
 

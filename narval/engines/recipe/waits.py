@@ -35,7 +35,9 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
             yield Wait(
                 step,
                 "input",
-                "an element for its foreach",
+                "an element for its foreach"
+                if definition.steps[step].foreach
+                else "an element for its input",
                 **_conditions(watches.get(state.step(step).watch)),
             )
     for identifier in state.resting:
@@ -109,9 +111,11 @@ def _kind_of_wait(transition: Transition, bounds: tuple[Bound, ...]) -> tuple[st
 def _then(transition: Transition) -> str:
     """The wait of a transition for its conditions, once it waits for nothing else; "" if it has none."""
     absent = [condition.absent for condition in transition.conditions]
-    if not any(absent):
-        return _THEN if absent else ""
-    return "nothing to fit any more" if all(absent) else f"{_THEN}, and nothing where nothing is to be"
+    if all(absent):
+        return "nothing to fit any more" if absent else ""
+    names = " and ".join(f"${name}" for name in transition.names if name in transition.inner_names)
+    chosen = f", by one choice of {names} (here each is judged by itself)" if names else ""
+    return _THEN + (", and nothing where nothing is to be" if any(absent) else "") + chosen
 
 
 def _words(transition: Transition) -> dict[str, Any]:

@@ -136,6 +136,10 @@ class TurnView(LiveMemory):
         """The moment from which the agent has been at work without a break."""
         return self._agent.clockwork.since
 
+    def was_missed(self, moment: float) -> bool:
+        """True if the agent was not at work at a moment."""
+        return moment < self._agent.clockwork.since
+
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer (A9)."""
         test = self._surroundings.is_up_to_date

@@ -6,14 +6,18 @@ import asyncio
 import contextvars
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from narval.definitions.wall import zone_named
 from narval.engines.commands import Program
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
+from narval.runtime.system.clock import RunClock
+from narval.runtime.system.zone import machine_zone
 
 if TYPE_CHECKING:
     from narval.runtime.system.fetch import Fetched
@@ -71,10 +75,10 @@ class CallContext(msgspec.Struct, eq=False):
     caller, `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the
     folder against which relative paths are read, or None for a home in memory.
 
-    For the runtime: `target` is called with `inputs`, by input id. `timeout` is in seconds, None for none.
-    `family` is the run of the top level behind the caller. `program` is run where the call is of a program;
-    `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside that it may
-    fetch.
+    For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
+    of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
+    caller. `program` is run where the call is of a program; `payload` is plain data for the `runner` of the
+    target; `fetch_allow` are the places inside that it may fetch.
     """
 
     id: str
@@ -85,6 +89,7 @@ class CallContext(msgspec.Struct, eq=False):
     attempt: int = 1
     target: Target = _NO_TARGET
     inputs: Inputs = {}
+    clock: RunClock | None = None
     timeout: float | None = None
     family: int = 0
     program: Program | None = None
@@ -159,6 +164,17 @@ def call() -> CallContext:
             "call() is for actions while they run; a thread that an action starts gets it as an argument"
         )
     return current
+
+
+def now() -> datetime:
+    """Now, by the clock that runs go by, with the zone whose calendar the home keeps (N46).
+
+    A test or a simulation moves a clock of its own. Outside of a call it is that of the machine.
+    """
+    current = _current.get(None)
+    if current is None or current.clock is None:
+        return datetime.now(zone_named(machine_zone()))
+    return current.clock.date()
 
 
 async def sleep(seconds: float) -> None:

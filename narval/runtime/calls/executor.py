@@ -15,7 +15,7 @@ from narval.runtime.calls.inline import answer_at_once, answer_within
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.simulated_sleep import SimulatedSleeps
 from narval.runtime.home.settings import CallLimits
-from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
+from narval.runtime.system.clock import Clock, RunClock, SimulatedClock, SystemClock
 
 Done = Callable[[Outcome], None]
 
@@ -23,7 +23,8 @@ Done = Callable[[Outcome], None]
 class Executor:
     """Answers calls. It is made and used on the thread of a running loop, and so are its callbacks.
 
-    `programs` is the backend of programs, if not one that keeps nothing of their output.
+    `programs` is the backend of programs, if not one that keeps nothing of their output; `zone` is whose
+    calendar actions are told.
     """
 
     def __init__(
@@ -31,14 +32,15 @@ class Executor:
         limits: CallLimits | None = None,
         clock: Clock | None = None,
         programs: ProgramBackend | None = None,
+        zone: str = "UTC",
     ) -> None:
         self._loop = asyncio.get_running_loop()
         limits = limits or CallLimits()
         self._backends, self._fetch_allow = Backends(self._loop, limits, programs), limits.fetch_allow
         self.programs = self._backends.programs
         self._on_caught_up: Callable[[str], None] = _ignore
-        self._clock = clock or SystemClock()
-        self._sleeps = SimulatedSleeps(self._clock) if isinstance(clock, SimulatedClock) else None
+        self.clock = RunClock(clock or SystemClock(), zone)
+        self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._calls: dict[str, tuple[RunningCall, Done]] = {}
         self._is_closing = False
         self._ended = asyncio.Event()
@@ -73,7 +75,7 @@ class Executor:
         listener = self._report if where == "source" else None
         call.attach(listener, self._sleep if self._sleeps is not None else None)
         call.allow(self._fetch_allow)
-        running = RunningCall(call, self._done, produced, announce, since=self._clock.now())
+        running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
         self._calls[call.id] = (running, done)
         self._backends.of(where).start(running)
 
@@ -176,7 +178,7 @@ class Executor:
         if sleeps is None or found is None:
             raise asyncio.CancelledError  # it is over, and was told so once
         running, _ = found
-        until = self._clock.now() + seconds
+        until = self.clock.now() + seconds
         limit = math.inf if call.timeout is None else running.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
         self._on_caught_up(call.id)

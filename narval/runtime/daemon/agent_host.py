@@ -40,6 +40,7 @@ class AgentHost:
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
         self._users = 0
+        self._on_fault: Callable[[Exception], bool] = lambda error: False
 
     @property
     def agent(self) -> AgentState:
@@ -109,6 +110,14 @@ class AgentHost:
             self._waiters.over(run.eid)
         self._waiters.turned()
 
+    def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
+        """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""
+        self._on_fault = on_fault
+
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that a turn broke down; True if that costs this activation alone."""
+        return self._on_fault(error)
+
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
@@ -120,7 +129,7 @@ class AgentHost:
         element = self.agent.memory.element(run.error) if run.error is not None else None
         kind, message, step = read_error(element) if element is not None else ("failed", "", "")
         where = f" in step {step}" if step else ""
-        name = "" if self.agent.store.agent == HOME_AGENT else self.dispatcher.name
+        name = "" if self.agent.store.agent == HOME_AGENT else self.dispatcher.identity.name
         of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
         said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
         if run.caller is None:

@@ -15,7 +15,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.daemon.activation import acted_before, bring_back_runs, go_on
+from narval.runtime.daemon.activations import Activations, acted_before, bring_back_runs, go_on
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents import Agents
@@ -39,6 +39,7 @@ from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.system.log import Logbook
+from narval.runtime.system.zone import machine_zone
 
 log = logging.getLogger("narval.daemon")
 
@@ -138,7 +139,11 @@ class Daemon:
     @property
     def name(self) -> str:
         """The name of the agent that is asked."""
-        return self.files.settings.name if self.agent.store.agent == HOME_AGENT else self.host.dispatcher.name
+        return (
+            self.files.settings.name
+            if self.agent.store.agent == HOME_AGENT
+            else self.host.dispatcher.identity.name
+        )
 
     @property
     def agent(self) -> AgentState:
@@ -216,7 +221,7 @@ class Daemon:
         await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
-        self.agents.start()
+        self.agents.at_work.start()
         self._log_start()
 
     def _collect_output(self) -> None:
@@ -282,9 +287,10 @@ def assemble(
     is_up_to_date = None
     if executor is None:
         programs = programs_of(
-            files, own, record_only=record_only, is_known=lambda agent, run: agents.knows_run(agent, run)
+            files, own, record_only=record_only, is_known=lambda agent, run: at_work.knows_run(agent, run)
         )
-        executor = Executor(settings.limits, clock=clock, programs=programs)
+        zone = settings.timezone or machine_zone()
+        executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
         is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
@@ -300,7 +306,8 @@ def assemble(
         home, loader, HomeFiles.of(loaded, schemas, settings), host, in_force, executor.renew
     )
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
-    agents = Agents(rows, rounds, maker, files_in_force)
+    at_work = Activations(rows, rounds, maker, files_in_force)
+    agents = Agents(rows, at_work, store)
     for close in (committer.close, bell.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):

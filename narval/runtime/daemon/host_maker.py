@@ -76,8 +76,7 @@ class HostMaker:
             targets,
             lambda item: host.post(item),
             home=self._folder,
-            name=name,
-            prefix=agent.store.identity().id,
+            identity=agent.store.identity()._replace(name=name),
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare},
         )

@@ -49,15 +49,14 @@ class Participant(Protocol):
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
 
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that its turn broke down; True if that costs nobody else, and it has left the rounds."""
+
 
 class Alarm(NamedTuple):
     """Something that is to happen at a moment within a round; `ring` is given the present moment."""
 
     ring: Callable[[float], None]
-
-
-Drop = Callable[[Participant, Exception], bool]
-"""Told of an agent whose turn broke down; True if its activation is given up and the others go on."""
 
 
 class Rounds:
@@ -79,7 +78,6 @@ class Rounds:
         self._moments: TimerQueue[Participant | Alarm, None] = TimerQueue()
         self._awaited: dict[Participant | Alarm, float] = {}
         """The moments in the queue, by agent or by who is to be called."""
-        self._drop: Drop = lambda participant, error: False
         stop.announce_to(self._perform_no_more)
 
     @property
@@ -100,10 +98,6 @@ class Rounds:
         self._ready.pop(participant, None)
         if self._awaited.pop(participant, None) is not None:
             self._moments.discard(participant)
-
-    def drop_by(self, drop: Drop) -> None:
-        """Ask `drop` when the turn of an agent broke down: it is True where that costs this agent alone."""
-        self._drop = drop
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
         """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
@@ -156,7 +150,7 @@ class Rounds:
                 try:
                     participant.perform(turn)
                 except Exception as error:
-                    if not self._drop(participant, error):
+                    if not participant.broke_down(error):
                         raise
                 quits |= turn.transaction.quit
                 if participant not in self.participants:
@@ -207,7 +201,7 @@ class Rounds:
             try:
                 made.append((participant, participant.loop.decide(now)))
             except Exception as error:
-                if not self._drop(participant, error):
+                if not participant.broke_down(error):
                     raise
         return made
 

@@ -2,7 +2,7 @@
 
 Compared are settings, schemas, recipes, scenarios and modules. A module of the home takes the place of the
 one that ships whole, so it is compared whole; of one that the home has not, what ships counts. An example is
-a recipe and the scenario of its name, and is taken as one; a home need not have any.
+a recipe, with what has its name, and is taken as one; a home need not have any.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _group(path: str) -> str:
 def _example(path: str) -> str:
     """The name of the example that a file is part of, such as `examples/invoice`; "" of any other."""
     _, _, name = path.partition("/")
-    return name.rpartition(".")[0] if name.startswith(f"{EXAMPLES}/") else ""
+    return name.partition(".")[0] if name.startswith(f"{EXAMPLES}/") else ""
 
 
 def _rivals(path: str) -> list[str]:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+import msgspec
+
+from narval.definitions.wall import zone_named
 from narval.errors import RequestError
 
 SET = 5.0
@@ -38,6 +41,25 @@ class Clock(Protocol):
 
     def jump(self) -> Jump | None:
         """The jump of the clock since this was called last, or None."""
+
+
+class RunClock(msgspec.Struct, frozen=True):
+    """The clock of an agent's runs, and the zone, by name, whose calendar the home keeps."""
+
+    clock: Clock
+    zone: str = "UTC"
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        return self.clock.now()
+
+    def date(self) -> datetime:
+        """Now, as the clock on the wall shows it in the zone."""
+        return datetime.fromtimestamp(self.clock.now(), zone_named(self.zone))
+
+    def standing(self) -> float | None:
+        """The moment at which a simulated clock stands; None for the machine's."""
+        return self.clock.now() if isinstance(self.clock, SimulatedClock) else None
 
 
 def _always() -> float:

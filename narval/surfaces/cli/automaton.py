@@ -27,11 +27,11 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def automaton(context: click.Context, session: Session, file: Path) -> None:
-    """Run the automaton in FILE in the foreground, without a home: once, whatever its `restart` says.
+    """Run the automaton in FILE in the foreground, without a home.
 
-    What its programs print is printed, line by line; relative paths are read against the folder of FILE. The
-    exit status is 0 when it ended well, 1 when it failed. Ctrl-C ends all its programs. A file may begin with
-    `#!/usr/bin/env -S narval automaton`.
+    It runs once, whatever its `restart` says. What its programs print is printed, line by line; relative
+    paths are read against the folder of FILE. The exit status is 0 when it ended well, 1 when it failed.
+    Ctrl-C ends all its programs. A file may begin with `#!/usr/bin/env -S narval automaton`.
     """
     import asyncio
 

@@ -124,7 +124,7 @@ what this command performs itself.
 
 
 def _purpose_of(method: str) -> Purpose:
-    """What a home is opened for, for one operation."""
+    """The intent of a command that asks one operation."""
     with suspended():
         from narval.operations.operations import OPERATIONS
 

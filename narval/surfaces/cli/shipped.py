@@ -75,5 +75,5 @@ def take(session: Session, name: str, force: bool) -> None:
     from narval.runtime.home.alterations import take as take_into
 
     paths = take_into(session.home, name, force=force)
-    said = f"{clean(' and '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
+    said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
     session.give({"paths": paths}, lambda _: click.echo(said))

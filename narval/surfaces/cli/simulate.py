@@ -117,10 +117,9 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.definitions.suggestions import closest
     from narval.engines.registry import is_runnable
     from narval.simulation import files as finding
-    from narval.simulation.parser import name_of
 
     known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
-    known += [name_of(str(path)) for path in finding.scenario_files(home)]
+    known += [finding.name_in(home, path) for path in finding.scenario_files(home)]
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 

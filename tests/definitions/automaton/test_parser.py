@@ -74,6 +74,10 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
             '<state name="start" command="a"><after monthdays="31" months="2"/></state>',
             "2:51 this date never comes; correct monthdays or months",
         ),
+        (
+            '<state name="start" command="a"><after after="3d"/></state>',
+            "after has no attribute 'after'; there is 'hours', 'minutes', 'missed'",
+        ),
     ],
 )
 def test_A11_each_fault_has_its_place(inside: str, fault: str) -> None:

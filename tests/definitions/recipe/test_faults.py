@@ -351,7 +351,6 @@ def test_N13_a_bad_xpath_in_a_match_is_shown_at_its_character() -> None:
         condition("<match>email[@x = §$c]</match>"),
         step('foreach="email[@x=§$c]">'),
         step('><context from="plan"><match>email[@x=§$c/@y]</match></context>'),
-        step('><input id="mail"><match>email[@x=§$c/@y]</match></input>'),
         step('><output id="mails"><match>email[@x=§$c/@y]</match></output>', "mail.fetch"),
     ],
 )

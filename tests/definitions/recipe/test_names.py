@@ -117,5 +117,5 @@ def test_N42_a_name_is_known_wherever_it_may_have_been_given() -> None:
     (recipe,) = parsed.definitions
     assert recipe.names == {"one": (("ab", 0),)}
     assert recipe.steps["b"].values == {0: frozenset({"one", "a"})}
-    assert recipe.transitions["ab"].joins == {"one"}
+    assert recipe.transitions["ab"].inner_names == {"one"}
     assert recipe.transitions["bc"].plain

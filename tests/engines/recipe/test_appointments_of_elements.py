@@ -269,3 +269,25 @@ def test_N45_an_answer_withdraws_the_wait_and_the_watch() -> None:
     said, run = waiting()
     said.cancel(run)
     assert (said.wakes, said.watches) == ({}, {})
+
+
+def test_N45_a_plan_that_fails_for_want_of_a_date_waits_for_nothing_else() -> None:
+    said, run = plan(
+        transition("t", "a", "z", inside=BEFORE),
+        transition("mail", "a", "b", "mail"),
+        transition("e", "b", "c"),
+    )
+    said.returned("a", "<meeting start='soon'/>")
+    assert (said.state(run), said.wakes, said.watches) == ("failed", {}, {})
+
+
+def test_N45_a_rival_that_uses_the_element_waits_for_its_new_version() -> None:
+    said, run = plan(
+        transition("t", "a", "z", inside=BEFORE), transition("off", "a", "b", "off[@of = $a/@start]")
+    )
+    said.returned("a", "<meeting start='2026-11-25T10:00Z'/>")
+    replace(said, "<meeting start='2026-11-25T15:00Z'/>")
+    said.arrives("<off of='2026-11-25T10:00Z'/>")
+    assert said.transitions(run) == {"t": "wait-time", "off": "wait-condition"}
+    said.arrives("<off of='2026-11-25T15:00Z'/>")
+    assert said.transitions(run) == {"t": "impossible", "off": "fired"}

@@ -116,6 +116,14 @@ def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:
     assert took(said, run) is not None
 
 
+def test_N42_an_element_is_not_too_large_for_all_candidates_together() -> None:
+    said, run = waiting(condition("a", as_="one"), condition("b[c = $one/c]"))
+    for number in range(60):
+        said.arrives(f"<a><c>{number}</c>{'<d/>' * 60}</a>")
+    said.arrives(f"<b><c>7</c>{'<d/>' * 700}</b>")
+    assert took(said, run) is not None
+
+
 # --- afterwards -------------------------------------------------------------------------------------------
 
 
@@ -255,7 +263,7 @@ PATTERNS = (
 
 
 @st.composite
-def joined(draw: st.DrawFn) -> list[str]:
+def dependent(draw: st.DrawFn) -> list[str]:
     """The patterns of conditions, of which each may use the names of those before it."""
     count = draw(st.integers(2, 4))
     patterns = []
@@ -284,7 +292,7 @@ def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int
 
 
 @settings(max_examples=150, deadline=None)
-@given(joined(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
+@given(dependent(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
 def test_N42_a_transition_fires_as_soon_as_any_choice_lets_it(
     patterns: list[str], arriving: list[tuple[str, str, str]]
 ) -> None:

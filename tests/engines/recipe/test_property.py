@@ -29,6 +29,7 @@ ACTIONS = {
     "m.uses": action("m.uses", [Input("in", "green", use=True)], GIVES),
     "m.replaces": action("m.replaces", [Input("in", "blue", outdates=True)], GIVES),
     "m.lists": action("m.lists", [Input("in", "red", list=True, optional=True), Input("one", "*")], GIVES),
+    "m.pairs": action("m.pairs", [Input("in", "red"), Input("with", "green", use=True)], GIVES),
     "m.strict": action("m.strict", (), [Output("red", "red")]),
     "m.source": action("m.source", (), GIVES, source=True),
     "m.gone": None,
@@ -58,9 +59,13 @@ def steps_of(draw: st.DrawFn, number: int) -> str:
         attributes["foreach"] = {"m.optional": "red", "m.replaces": "blue"}[target]
         if draw(st.booleans()):
             attributes["max-parallel"] = str(draw(st.integers(1, 2)))
-    elif target != "m.source" and draw(st.integers(0, 5)) == 0:
+    elif target != "m.source" and draw(st.integers(0, 11)) == 0:
         attributes |= {"until": draw(st.sampled_from(["never", "green", "red[@n = $s0/@n]"])), "every": "5s"}
     inside = draw(st.sampled_from(["", "", '<context from="plan"><match>*</match></context>']))
+    if target == "m.pairs" and "until" not in attributes and draw(st.booleans()):
+        name = draw(st.sampled_from(["each", "in"]))
+        inside += f'<input id="with"><match>green[@n &gt; ${name}/@n]</match></input>'
+        attributes |= {"foreach": "red"} if name == "each" or draw(st.booleans()) else {}
     return step(f"s{number}", target, inside, **attributes)
 
 

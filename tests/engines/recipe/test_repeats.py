@@ -2,6 +2,7 @@
 
 from narval.definitions.prototype import Input, Output
 from narval.engines.commands import CancelTimer, SetTimer, Unwatch
+from narval.engines.events import Resume, Reusable
 from narval.engines.recipe.changes import RestEnded, StepDone, StepResting
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
@@ -202,6 +203,24 @@ def test_N18_N40_a_call_that_finds_its_input_reserved_waits_for_it_and_for_what_
     said.arrives("<payment of='7'/>")
     assert said.state(run) == "done"
     assert said.watches == {}
+
+
+def test_N18_N40_what_an_earlier_plan_had_used_is_taken_once_by_a_retry() -> None:
+    said, run = plan(remind(inside='<input id="invoice" use="yes"/>'))
+    first, second = said.inputs("remind")["invoice"][0], said.add("<invoice number='8'/>")
+    reminded(said)
+    said.until_woken()
+    said.erred("remind")
+    assert said.state(run) == "failed"
+    again = (Reusable("remind", "invoice", (first, second)),)
+    said.start("g.r", resume=Resume(run, "remind", again=again))
+    given = []
+    for _ in range(2):
+        given += said.inputs("remind")["invoice"]
+        reminded(said)
+        said.until_woken()
+    assert given == [first, second]
+    assert said.calls == {}, "and no third time"
 
 
 # --- failures -----------------------------------------------------------------------------------------------

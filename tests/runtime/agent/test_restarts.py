@@ -32,6 +32,16 @@ def nothing():
 def itself():
     return "<start-plan recipe='w.itself'/>"
 """
+SOURCE = """
+import narval
+from narval import Input, Output, action
+
+@action(inputs=[Input("box", "box")], outputs=[Output("seen", "seen", list=True)], source=True)
+async def watch(box):
+    yield f"<seen path='{box.attributes['path']}'/>"
+    while True:
+        await narval.sleep(3600)
+"""
 WAITS = """<step id="wait" type="action" target="w.nothing"/>
   <transition id="t"><in idref="wait"/><out idref="do"/>
     <condition use="yes"><match>tick</match></condition></transition>"""
@@ -110,3 +120,20 @@ def test_N28_a_recipe_that_restarts_and_starts_itself_does_not_double_each_secon
     agent.start("w.itself")
     agent.elapse(seconds=12)
     assert len(agent.runs()) < 600
+
+
+def test_N36_a_source_begins_anew_when_the_element_it_watches_is_edited(tmp_path: Path, agent: Agent) -> None:
+    path = tmp_path / "s.py"
+    path.write_text(SOURCE)
+    agent.load(path)
+    agent.load(
+        """<recipe group="s" name="watch" start_step="watch" end_step="watch">
+        <step id="watch" type="action" target="s.watch"/></recipe>"""
+    )
+    box = agent.add("<box path='a'/>")
+    run = agent.start("s.watch")
+    agent.elapse(seconds=1)
+    agent.add("<box path='b'/>", replace=box)
+    agent.elapse(seconds=1)
+    assert [seen.attributes["path"] for seen in agent.memory("seen")] == ["a", "b"]
+    assert agent.ask("show", run=run)["state"] == "running"

@@ -248,7 +248,7 @@ async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: S
     daemon = await opened(scene, "ada")
     await ask(daemon, "ada", "start", name="w.calls")
     await daemon.main_loop.elapse(1.0)
-    with pytest.raises(RequestError, match="ada has 1 runs under way"):
+    with pytest.raises(RequestError, match="ada has 1 run under way"):
         await ask(daemon, "", "remove_agent", name="ada")
     with pytest.raises(RequestError, match="calls under way"):
         await ask(daemon, "", "passivate", name="ada")

@@ -290,6 +290,20 @@ def test_N11_why_names_the_nearest_element_the_predicate_and_the_value() -> None
     ]
 
 
+def test_N44_why_names_the_element_that_is_to_go() -> None:
+    none = {"absent": True, "failed": None, "value": None}
+    conditions = [
+        {"pattern": "fire", "met": False, "nearest": 7, **none},
+        {"pattern": "flood", "met": True, "nearest": None, **none},
+    ]
+    assert why(waiting=[wait("condition", text="nothing to fit any more", conditions=conditions)])[2:] == [
+        "t waits for nothing to fit any more",
+        "  not met  none fits fire",
+        "           element 7 does",
+        "  met      none fits flood",
+    ]
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [

@@ -126,8 +126,18 @@ def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: P
     assert not (home / scenario).exists()
     assert '+      <draft to="all@' in narval(home, "diff", "examples/month").stdout
     said = well(home, "take", "examples/month", "--force")
-    assert said == f"{recipe} and {scenario} are yours to alter\n"
+    assert said == f"{recipe}, {scenario} are yours to alter\n"
     assert narval(home, "diff").exit_code == 0
+
+
+def test_all_examples_are_taken_into_one_home_and_play_there(home: Path) -> None:
+    files = sorted(path for part in ("recipes", "scenarios") for path in (ROOT / part / "examples").iterdir())
+    for name in sorted({path.name.partition(".")[0] for path in files}):
+        well(home, "take", f"examples/{name}")
+    taken = {path for path, state in states(home).items() if "/examples/" in path and state == "same"}
+    assert taken == {path.relative_to(ROOT).as_posix() for path in files}
+    well(home, "check")
+    assert "as expected" in well(home, "simulate", "examples/briefing")
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent
     fail(agent, "web/ann", "db/bob")
     for waiting in (agent.why(run)["waiting"], agent.why(run, "third")["waiting"]):
         (wait,) = waiting
+        assert wait["text"].endswith("by one choice of $first (here each is judged by itself)")
         assert [condition["pattern"] for condition in wait["conditions"]] == [
             "failed-login",
             "failed-login[@host = $first/@host]",
@@ -221,3 +222,32 @@ def test_N44_the_wait_holds_across_a_restart(path: Path) -> None:
         agent.add("<water/>", replace=fire)
         agent.until_idle()
         assert told(agent) == CALM
+
+
+def test_N42_N43_N44_a_simulation_plays_them(path: Path) -> None:
+    logins = "".join(f'<failed-login host="web" user="{user}"/>' for user in "abc")
+    with narval.open(path) as agent:
+        report = agent.simulate(
+            f"""<scenario at="2026-03-02T08:00" until="2h">
+            <start recipe="w.logins"/><start recipe="w.digest"/>
+            <arrive><fire/></arrive><start at="+1m" recipe="w.calm"/>
+            <arrive at="+5m">{logins}</arrive>
+            <arrive at="+10m"><mail topic="t" subject="one"/><mail topic="t" subject="two"/></arrive>
+            <arrive at="+20m"><evening/></arrive><outdate at="+30m" match="fire"/>
+            <expect at="+15m"><call action="w.tell" count="1"/></expect>
+            <expect at="+25m"><call action="w.tell" count="2"/></expect>
+            <expect>
+              <call action="w.tell" match="alarm[@host='web'][.='a, b, c']" count="1"/>
+              <call action="w.tell" match="alarm[.='one two']" count="1"/>
+              <call action="w.tell" match="alarm[@host='all']" count="0"/>
+            </expect></scenario>"""
+        )
+        assert report["well"], report
+
+
+def test_N42_a_retry_may_take_again_what_the_conditions_had_taken(agent: Agent) -> None:
+    run = agent.start("w.logins")
+    fail(agent, "db/bob", "db/cid", "db/dan")
+    agent.retry(run, "wait")
+    agent.until_idle()
+    assert told(agent) == [("db", "bob, cid, dan")] * 2

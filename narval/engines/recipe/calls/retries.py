@@ -12,75 +12,35 @@ from msgspec.structs import replace
 
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.backoff import SOURCE_REST, wait
+from narval.engines.backoff import wait
 from narval.engines.events import Failure
 from narval.engines.recipe.calls.repeats import is_satisfied
 from narval.engines.recipe.changes import (
     CallExpired,
     CallReturned,
     NextTryMade,
-    SelectionGrown,
     TriesReset,
     TryFailed,
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun
-from narval.engines.recipe.steps import ask, call_more, finish, limit_of
+from narval.engines.recipe.steps import ask, limit_of
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
     """Record another try of a call that failed, if it has any left; False if not."""
     run = decision.state.step(step.id)
     call = run.calls[identifier]
-    if call.tries > step.retries or problem.final or run.fault is not None:
+    spoilt = run.fault is not None and step.id not in decision.state.following
+    if call.tries > step.retries or problem.final or spoilt:
         return False
     if call.source and decision.state.status != "running":
         return False  # it would go on for ever, and the plan is about to end
-    return _waits(decision, call, identifier, problem, wait(step.backoff, call.tries, decision.event.id))
+    return rest(decision, call, identifier, problem, wait(step.backoff, call.tries, decision.event.id))
 
 
-def source_rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Tell that a source has failed, and begin it again after a while (N28, N36); False if it has ended.
-
-    So it is in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan goes on,
-    and its restart would help this one too late. When none is at work those that rest end with this one, and
-    the plan with them. The same failure is told once, until the source has given something.
-    """
-    run = decision.state.step(step.id)
-    call = run.calls[identifier]
-    follows = step.id in decision.state.following and run.fault is None
-    if not follows or decision.definition.restart == "no" or decision.state.status != "running":
-        return False
-    resting = [
-        other
-        for other, its in run.calls.items()
-        if other != identifier and its.next_try is not None and its.tries > step.retries
-    ]
-    if len(resting) == len(run.calls) - 1:
-        for other in resting:
-            decision.command(commands.CancelTimer(other))
-            decision.change(CallReturned(other))
-        return False
-    last = call.problem if call.tries > step.retries + 1 else None
-    if not _waits(decision, call, identifier, problem, max(SOURCE_REST, step.backoff or 0.0)):
-        return False
-    if last is None or (last.kind, last.message) != (problem.kind, problem.message):
-        decision.add_error(
-            problem.kind,
-            problem.message,
-            step,
-            detail=problem.detail,
-            call=identifier,
-            inputs=call.inputs,
-            tries=call.tries,
-            held=False,
-        )
-    return True
-
-
-def _waits(
-    decision: RecipeDecision, call: CallRun, identifier: str, problem: Failure, seconds: float
-) -> bool:
+def rest(decision: RecipeDecision, call: CallRun, identifier: str, problem: Failure, seconds: float) -> bool:
+    """Have a call made again after so many seconds; False if it is not known any more."""
     asked = decision.view.pending_call(identifier)
     if asked is None:
         return False
@@ -138,37 +98,5 @@ def cancel_calls(decision: RecipeDecision) -> None:
             decision.command(commands.CancelTimer(identifier))
         else:
             back(decision, step, identifier, call)
-            if not call.expired:
+            if not (call.expired or call.spoilt):
                 decision.ask(commands.CancelCall(identifier))
-
-
-def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Make a call for what a `foreach` over sources selects besides; end those of what was replaced (N36)."""
-    run, selected = decision.state.step(step.id), step.foreach
-    assert selected is not None, step
-    bound = selected.bind(decision.bindings(selected.variables))
-    if any(True for _ in decision.view.among((eid,), bound, None)):
-        if eid not in run.selected:
-            decision.change(SelectionGrown(step.id, eid))
-            call_more(decision, step)
-        return
-    for identifier, call in tuple(run.calls.items()):
-        if eid not in call.inputs:
-            continue
-        if call.next_try is not None:
-            decision.command(commands.CancelTimer(identifier))
-            decision.change(CallReturned(identifier))
-            call_more(decision, step)
-        else:
-            decision.ask(commands.CancelCall(identifier))
-
-
-def end_sources(decision: RecipeDecision) -> None:
-    """End sources that wait for their next try: the plan winds up (N36)."""
-    for identifier in decision.sources_to_end:
-        step = decision.definition.steps[decision.state.calls[identifier]]
-        decision.command(commands.CancelTimer(identifier))
-        decision.change(CallReturned(identifier))
-        if not decision.state.step(step.id).calls:
-            finish(decision, step)
-    decision.sources_to_end.clear()

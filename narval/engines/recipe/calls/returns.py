@@ -7,7 +7,7 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Verdict, judge
-from narval.engines.recipe.calls import repeats, retries
+from narval.engines.recipe.calls import repeats, retries, sources
 from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun
@@ -27,9 +27,14 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
         return
     step, run = decision.definition.steps[place], decision.state.steps[place]
     call = run.calls[event.call]
-    retries.reset_tries(decision, step, event.call)
+    if call.spoilt is not None:
+        return
     verdict = _judged(decision, step, event.elements, complete=False)
-    if verdict.fault:
+    if not verdict.fault:
+        retries.reset_tries(decision, step, event.call)
+    elif sources.give_up_spoilt(decision, step, event.call, _misfit(verdict)):
+        return
+    else:
         decision.ask(commands.CancelCall(event.call))
         _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
         return
@@ -46,16 +51,21 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     call = run.calls[event.call]
     if step.timeout is not None:
         retries.back(decision, step, event.call, call)
-    if event.problem is not None or event.abandoned:
+    if event.problem is not None or event.abandoned or call.spoilt is not None:
         back = _failed_call(decision, step, call, event)
     elif step.kind in WITH_PROTOTYPE:
         back = _with_outputs(decision, step, call, event)
     else:
         back = CallReturned(event.call, event.eids)
         decision.add_to_context(event.eids)
-    if back is not None:
-        replaced = event.abandoned and step.id in decision.state.following
-        _end_call(decision, step, run, call, back, is_last=not replaced)
+    if back is None:
+        return
+    given_up = event.abandoned and call.spoilt is None and step.id in decision.state.following
+    if given_up and sources.is_replaced(decision, step, call.inputs):
+        decision.change(back)
+        decision.to_run.append(step)
+    else:
+        _end_call(decision, step, run, call, back, is_last=step.foreach is None or not given_up)
 
 
 def _end_call(
@@ -75,12 +85,12 @@ def _end_call(
     well = back.fault is None and not back.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
-    if well and run.foreach is None and step.until is None:
+    if well and run.foreach is None and step.until is None and not call.source:
         decision.change(StepDone(step.id, back.call, back.produced))
         decision.to_follow.append(step)
         return
     decision.change(back)
-    if run.waiting and run.fault is None:
+    if run.waiting and (run.fault is None or step.id in decision.state.following):
         call_more(decision, step)
     if well and step.until is not None:
         repeats.call_again(decision, step)
@@ -95,8 +105,10 @@ def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Ret
         return CallReturned(event.call)
     if retries.try_again(decision, step, event.call, problem):
         return None
-    if call.source and retries.source_rests(decision, step, event.call, problem):
+    if call.source and sources.rests(decision, step, event.call, problem):
         return None
+    if call.spoilt is not None:
+        return _bad_output(decision, step, event.call, call, Verdict(fault=problem.message))
     return _in_error(decision, step, call, event, problem)
 
 
@@ -104,6 +116,8 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
     """The failure of a call; None for a source that was given up."""
     if call.expired and event.abandoned:
         return retries.expired(step)
+    if call.spoilt is not None:
+        return call.spoilt
     if event.abandoned:
         return None if call.source else Failure("abandoned", "the call was given up", final=True)
     return event.problem
@@ -132,12 +146,19 @@ def _with_outputs(
     if verdict is NOTHING:
         return CallReturned(event.call)
     if verdict.fault:
+        if call.source and sources.rests(decision, step, event.call, _misfit(verdict)):
+            return None
         return _bad_output(decision, step, event.call, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
     kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
     errors = [decision.add(error, step.id, event.call, call.inputs) for error, _ in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
+
+
+def _misfit(verdict: Verdict) -> Failure:
+    """The failure of a call whose outputs do not fit: trying again is no use (N20, N29)."""
+    return Failure("bad-output", verdict.fault, final=True)
 
 
 def _failure_in(error: Element) -> Failure:

@@ -9,7 +9,7 @@ from narval.definitions.recipe.arguments import fill
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.candidates import CandidateSearch
+from narval.engines.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope
@@ -145,8 +145,13 @@ class InputSearch:
         return (eid for slot, eids in settled if slot in ends for eid in eids)
 
     def fitting(self, element: Element) -> list[Input]:
-        """The inputs that an element fits, used or not."""
-        return [slot for slot in self.inputs if self.decision.view.fits(element, self._bound(slot))]
+        """The inputs that an element fits, used or not; not those that depend on others."""
+        return [slot for slot in self.independent if self.decision.view.fits(element, self._bound(slot))]
+
+    @property
+    def independent(self) -> tuple[Input, ...]:
+        """The inputs that depend on no other."""
+        return self.inputs
 
     def restrict(self, slot: Input, selected: Condition) -> None:
         """Let an input take only elements that `foreach` selects (N19)."""
@@ -179,11 +184,10 @@ class InputSearch:
         scopes = (*(None for _ in until), *map(self.scope, mandatory))
         return commands.Watch(watch, bounds, scopes, or_outdated=True)
 
-    def standing_watch(self, watch: str, slot: Input) -> commands.Watch:
-        """The watch of a `foreach` over sources: what it would select besides, and what is replaced (N36)."""
-        return commands.Watch(
-            watch, (self._bound(slot),), (self.scope(slot),), or_outdated=True, standing=True
-        )
+    def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
+        """The watch of sources: what they could be given besides, and what is replaced (N36)."""
+        bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
 
     def explain_missing(self, slot: Input) -> str:
         """The reason why an input has no element, for people (N17)."""
@@ -204,7 +208,11 @@ class InputSearch:
             return self._selected[1]
         if slot.bound is not None:
             return slot.bound
-        return slot.condition.bind(self.decision.bindings(slot.condition.variables))
+        return slot.condition.bind(self._stands_for(slot.condition.variables))
+
+    def _stands_for(self, variables: frozenset[str]) -> Bindings:
+        """The elements that variables stand for."""
+        return self.decision.bindings(variables)
 
     def _added(self, eid: int) -> int:
         return add_argument(self.decision, self.step, self._arguments[-1 - eid])

@@ -47,7 +47,10 @@ class Allowance(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: answer this call, whose target has no `function` there."""
+    """To a worker: answer this call, whose target has no `function` there.
+
+    `zone` is whose calendar it is told, `moment` when it is by a simulated clock, which stands still.
+    """
 
     call: str
     run: int
@@ -59,7 +62,9 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     home: str | None
     allowance: Allowance
     payload: Mapping[str, Any] | None
-    agent: str = ""
+    zone: str
+    moment: float | None
+    agent: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

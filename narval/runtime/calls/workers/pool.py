@@ -27,6 +27,7 @@ from narval.runtime.calls.workers.frames import (
     packed_input,
 )
 from narval.runtime.home.settings import CallLimits
+from narval.runtime.system.clock import RunClock, SystemClock
 
 
 class Workers(QueuedBackend):
@@ -106,7 +107,9 @@ class Workers(QueuedBackend):
         allowance = Allowance(self._limits.folders, self._limits.transform_memory, call.fetch_allow)
         plain = replace(target, function=None)
         caller = (call.id, call.run, call.step, call.attempt)
-        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, call.payload, call.agent)
+        clock = call.clock or RunClock(SystemClock())
+        told = (call.payload, clock.zone, clock.standing(), call.agent)
+        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, *told)
 
     def _set_free(self, child: Child) -> None:
         if child in self._stale:

@@ -45,6 +45,7 @@ from narval.runtime.calls.workers.frames import (
     unpacked_input,
 )
 from narval.runtime.calls.workers.texts import drop, executed
+from narval.runtime.system.clock import RunClock, SimulatedClock, SystemClock
 from narval.runtime.system.memory_limit import bound_memory
 
 _PR_SET_PDEATHSIG = 1
@@ -122,7 +123,9 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     target, home = frame.target, None if frame.home is None else Path(frame.home)
     inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
     caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
-    call = CallContext(*caller, target, inputs, payload=frame.payload, agent=frame.agent)
+    clock = SystemClock() if frame.moment is None else SimulatedClock(frame.moment)
+    clock_of_run, payload = RunClock(clock, frame.zone), frame.payload
+    call = CallContext(*caller, target, inputs, clock_of_run, payload=payload, agent=frame.agent)
     call.attach(_Reporter(pipe).report)
     call.allow(frame.allowance.fetch)
     run = importlib.import_module(target.runner).answer if target.runner else _call

@@ -38,12 +38,12 @@ Found = tuple[tuple[int, ...], tuple[int, ...]]
 
 def elements_for(decision: RecipeDecision, transition: Transition) -> Found | None:
     """Elements for all conditions, each its own; None when no choice gives each what it needs."""
-    return _Join(decision, transition).found()
+    return _Combination(decision, transition).found()
 
 
 def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
     """The conditions as a watch has them: whatever could let the transition fire fits one of these."""
-    return _Join(decision, transition).relaxed()
+    return _Combination(decision, transition).relaxed()
 
 
 def also_watched(transition: Transition) -> Wanted:
@@ -56,7 +56,7 @@ def also_watched(transition: Transition) -> Wanted:
     return [(named_one_of(of_runs), None)] if of_runs else []
 
 
-class _Join:
+class _Combination:
     """The choice of elements for the conditions of a transition."""
 
     def __init__(self, decision: RecipeDecision, transition: Transition) -> None:
@@ -64,10 +64,10 @@ class _Join:
         self._conditions = transition.conditions
         self._names = dict(decision.bindings(triggers.variables_of(transition)))
         """The elements that variables stand for; those of the transition's own names as they are chosen."""
-        self._names |= dict.fromkeys(transition.joins, ())
+        self._names |= dict.fromkeys(transition.inner_names, ())
         self._scopes = [scope for _, scope in triggers.wanted(decision, transition)]
         self._keys = [
-            at for at, condition in enumerate(self._conditions) if condition.name in transition.joins
+            at for at, condition in enumerate(self._conditions) if condition.name in transition.inner_names
         ]
         """The positions of the conditions whose names others use."""
         self._around = triggers.around(decision, transition)
@@ -179,10 +179,11 @@ class _Join:
         many: set[str] = set()
         wanted: Wanted = []
         for at, condition in enumerate(self._conditions):
-            own = condition.condition.variables & self._transition.joins
-            if own.isdisjoint(many) and condition.condition.grows_in(own):
-                bound = self._bound(at)
-            else:
+            own = condition.condition.variables & self._transition.inner_names
+            bound = self._bound(at)
+            growing = own.isdisjoint(many) and condition.condition.grows_in(own)
+            # What one of them leaves room for, all of them at once may not (N10).
+            if own and not (growing and all(most is None for most in bound.room)):
                 bound = named_one_of(condition.condition.names)
             wanted.append((bound, self._scopes[at]))
             if at in self._keys:
