@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from narval.definitions.suggestions import closest
+from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agent_host import AgentHost
@@ -48,8 +48,9 @@ class AgentRows:
         if name == own:
             raise RequestError(f"{own} is the home's own agent, which is always active")
         there = [own, *self._rows]
+        meant = f"; did you mean {near!r}?" if (near := nearest(name, there)) is not None else ""
         more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
-        what = f"there is no agent {name!r:.80} here{closest(name, there)}"
+        what = f"there is no agent {name!r:.80} here{meant}"
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
     async def add(self, name: str) -> AgentRow:
