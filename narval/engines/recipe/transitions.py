@@ -88,6 +88,7 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     past = reckoning is not None and reckoning.is_past(decision.event.at)
     if triggers.has_come(decision, transition, reckoning) if fired else past:
         triggers.come(decision, transition, reckoning)
+        _let_rivals_come(decision, transition, run.date)
         _choose(decision, transition.rivals)
     else:
         _set_date(decision, transition, reckoning)
@@ -99,6 +100,17 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     if decision.state.transition(identifier).state == "fail":
         spread_impossible(decision, [transition])
     _fail_if_unhandled(decision)
+
+
+def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: float) -> None:
+    """Let rivals that wait for the same date have it too: priority decides, and no order of timers."""
+    for rival in transition.rivals:
+        run = decision.state.transition(rival.id)
+        if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
+            reckoning = triggers.reckon(decision, rival) if rival.appointments else None
+            if triggers.has_come(decision, rival, reckoning):
+                decision.command(commands.CancelTimer(run.wake))
+                triggers.come(decision, rival, reckoning)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:

@@ -14,7 +14,7 @@ NIGHT = "2026-03-01T01:00:00Z"
 def plan(*transitions: str, end: str = "z", **attributes: str) -> tuple[Dialogue, int]:
     """A plan at one in the morning of 1 March 2026, its first step `a` under way."""
     text = "".join(transitions)
-    names = [name for name in "abcz" if f'idref="{name}"' in text]
+    names = [name for name in "abcyz" if f'idref="{name}"' in text]
     said = Dialogue(recipe("g.r", *(step(name) for name in names), text, end=end, **attributes))
     said.load(*(action(f"m.{name}") for name in names))
     said.now = moment(NIGHT)
@@ -159,8 +159,23 @@ def test_N22_when_a_date_comes_a_rival_of_higher_priority_is_tried_first() -> No
     )
     said.returned("a")
     said.until("2026-03-01T07:00:00Z")
-    tried = said.transitions(run)
-    assert {tried["seven"], tried["also"]} == {"fired", "impossible"}, "each fires alone"
+    assert said.transitions(run) == {"seven": "impossible", "also": "fired", "u": "wait-step"}
+    assert said.wakes == {}
+
+
+def test_N22_priority_decides_of_two_with_one_date_though_that_of_the_higher_was_set_later() -> None:
+    said, run = plan(
+        transition("s", "a", "b c"), dated("low", "b", "z"), dated("high", "b c", "y", priority=1),
+        transition("u", "y", "z"),
+    )  # fmt: skip
+    said.returned("a")
+    said.returned("b")
+    assert said.transitions(run)["low"] == "wait-time"
+    said.now = moment("2026-03-01T06:00:00Z")
+    said.returned("c")
+    said.until("2026-03-01T07:00:00Z")
+    assert (said.transitions(run)["low"], said.transitions(run)["high"]) == ("impossible", "fired")
+    assert said.wakes == {}
 
 
 def test_N22_two_dates_of_one_choice_the_earlier_is_taken() -> None:
