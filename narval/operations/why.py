@@ -313,7 +313,7 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
 
 
 def _nothing_of(bound: Bound) -> dict[str, Any]:
-    """The reason why nothing in memory comes into question: no element has the name, or a variable has none."""
+    """The reason why no element comes into question: none has the name, or a variable has no value."""
     names = Condition(bound.patterns).names
     named = f"an element named {' or '.join(sorted(names))}" if names else "an element"
     empty = [f"${name}" for name, elements in bound.variables if not elements]
