@@ -59,7 +59,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
     for place, circle in reported.items():
         way = " → ".join([*circle, circle[0]])
         message = f"a step runs once in a plan, but this leads back to {circle[0]!r} ({way})"
-        yield place, f'{message}; loop with restart="yes", a new start-plan, or a process definition'
+        yield place, f'{message}; loop with until, restart="yes", a new start-plan, or a process definition'
 
 
 class Dependency(NamedTuple):

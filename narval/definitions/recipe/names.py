@@ -16,6 +16,7 @@ PARTS = ("condition", "context", "input", "output")
 EACH = "each"
 RESERVED = ("plan", EACH)
 """Variables that stand for something else."""
+_EACH_ELSEWHERE = "the element of a call stands in a match of an input alone, of a step with foreach"
 
 
 def check_names(
@@ -31,7 +32,7 @@ def check_names(
         _check_transition(reading, patterns, written, steps)
     names = named(transitions.values())
     known = "the id of a step or the name of a condition of this recipe"
-    patterns.check_variables({*steps, *names, "plan"}, known, without="input")
+    patterns.check_variables({*steps, *names, "plan"}, known, "input", {EACH: _EACH_ELSEWHERE})
     if start is not None:
         _check_order(reading, patterns, entry, names, transitions, start)
     return names

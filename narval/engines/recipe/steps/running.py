@@ -250,7 +250,7 @@ def _inputs_for(
     if not assigned.missing:
         return search.commit_inputs(assigned)
     call, lacking = decision.identifier(), [slot for slot in search.inputs if slot.id in assigned.missing]
-    why = "; ".join(search.explain_missing(slot) for slot in lacking)
+    why = f"{'; '.join(search.explain_missing(slot) for slot in lacking)}; $each is element {eid}"
     named = " ".join(assigned.missing)
     error = decision.add_error("input-missing", why, step, call=call, inputs=(eid,), input=named)
     decision.change(CallMade(step.id, call, (eid,), (), eid, source))
