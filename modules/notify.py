@@ -137,7 +137,7 @@ async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
         raise _wrong(f"command is no list of words: {error}") from None
     if not words:
         raise _wrong('expected a command, such as command="logger -t narval", got none')
-    await _run([*words, letter.subject], letter.text)
+    await _run([*words, letter.subject], f"{letter.text}\n")
 
 
 WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {

@@ -25,6 +25,7 @@ from narval.operations.asker import PROGRAM, Asker
 from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
 from narval.operations.signals import say
+from narval.operations.text import article
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.process_code.token import MOST_MEMBERS
 from narval.runtime.daemon.daemon import Daemon
@@ -223,7 +224,9 @@ async def _ask_run(
 def _process(daemon: Daemon, eid: int) -> Run:
     run = find_run(daemon, eid)
     if run.kind != "process":
-        raise RequestError(f"run {eid} of {run.name} is a {run.kind}: only a process has tokens")
+        raise RequestError(
+            f"run {eid} of {run.name} is {article(run.kind)} {run.kind}: only a process has tokens"
+        )
     return run
 
 

@@ -16,7 +16,7 @@ from narval.memory.elements.error_element import read_error
 from narval.memory.elements.outdated_element import OUTDATED, reason_in
 from narval.memory.lineage import fits_since, made_of
 from narval.memory.memory import Memory
-from narval.memory.patterns.pattern import Bound
+from narval.memory.patterns.pattern import Bound, Condition
 from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.history import lines
@@ -308,9 +308,17 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
         if best is None or mismatch.satisfied > best[0]:
             best = (mismatch.satisfied, eid, mismatch.predicate, mismatch.value)
     if best is None:
-        names = " or ".join(sorted(bound.names)) if bound.names else "any"
-        return {"failed": f"an element named {names}", "value": "none in memory"}
+        return _nothing_of(bound)
     return {"nearest": best[1], "failed": best[2], "value": best[3]}
+
+
+def _nothing_of(bound: Bound) -> dict[str, Any]:
+    """The reason why no element comes into question: none has the name, or a variable has no value."""
+    names = Condition(bound.patterns).names
+    named = f"an element named {' or '.join(sorted(names))}" if names else "an element"
+    empty = [f"${name}" for name, elements in bound.variables if not elements]
+    why = f"none, for {' and '.join(empty)} stands for nothing" if empty else "none in memory"
+    return {"failed": named, "value": why}
 
 
 def _obstacle(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:

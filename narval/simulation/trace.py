@@ -72,7 +72,11 @@ class Trace:
         if isinstance(event, Started):
             yield self._start(run, event)
         elif isinstance(event, TimerFired):
-            yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run)}
+            parts = (
+                getattr(change, "transition", "") or getattr(change, "step", "") for change in advance.changes
+            )
+            part = next(filter(None, parts), None)
+            yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run), "part": part}
         for change in advance.changes:
             if took := getattr(change, "took", ()):
                 line = {"at": event.at, "what": "fired", "run": run}

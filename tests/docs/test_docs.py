@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -28,6 +29,12 @@ def page(name: str) -> str:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_command_is_on_the_page_of_the_command_line(name: str) -> None:
     assert f"narval {name}" in page("cli.md")
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.stem)
+def test_each_command_that_a_page_names_is_there(path: Path) -> None:
+    named = re.findall(r"(?:`|^ *\$ )narval ([a-z][\w-]*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

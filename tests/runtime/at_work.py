@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from narval.memory.elements.element import Element, parse
 from narval.runtime.agent import run as runs
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.store.batch import Batch
@@ -71,6 +72,38 @@ class Scene:
         if self.alive is not None:
             daemon, self.alive = self.alive, None
             await daemon.close()
+
+    async def passes(self, seconds: float, act: Callable[[Turn], object] | None = None) -> AgentState:
+        """The agent of a new daemon that does what it is asked, and then has so much time pass."""
+        daemon = await self.open()
+        if act is not None:
+            await daemon.host.submit(act)
+        await daemon.main_loop.elapse(seconds)
+        return daemon.agent
+
+    async def passes_killed(
+        self,
+        kill_at: tuple[int, bool],
+        first: Callable[[], Awaitable[AgentState]],
+        then: Callable[[], Awaitable[AgentState]],
+    ) -> AgentState:
+        """What `first` gives, its daemon killed at that commit if it comes so far: then what `then` gives."""
+        await self.end()
+        self.commits, self.kill_at = 0, kill_at
+        try:
+            return await first()
+        except Killed:
+            await self.end()
+            self.kill_at = None
+            return await then()
+
+    async def end_as_recorded(self) -> None:
+        """The daemon ends, and the next one knows what it knew."""
+        assert self.alive is not None
+        known = portrait(self.alive.agent)
+        await self.end()
+        assert portrait((await self.open(record_only=True)).agent) == known
+        await self.end()
 
     def kill(self, daemon: Daemon) -> None:
         """Nothing more is written."""

@@ -83,7 +83,7 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
 </scenario>""",
     ) == [
         "1:15: at: expected a date, such as 2026-11-21 or 2026-11-21T07:00, found 'tomorrow'",
-        "1:33: memory: expected new or now or empty, found 'old'",
+        "1:33: memory: expected new, now or empty, found 'old'",
         "1:44: scenario has no attribute 'when'; there is 'at', 'memory', 'until'",
         "2:18: there is no definition 'shop.sel'; did you mean 'shop.sell'?",
         "3:3: arrive holds no element; write what comes within it",
@@ -96,7 +96,7 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
         "7:3: expect says nothing; write element, run or call within it",
         "9:27: $x: expected no variable: a scenario has none, found 'x'",
         "9:39: count: expected a whole number of 0 or more, found '-1'",
-        "10:36: phase: expected active or done or failed or cancelled, found 'over'",
+        "10:36: phase: expected active, done, failed or cancelled, found 'over'",
         "11:37: count says how many; remove least and most",
         "12:5: unexpected element 'order' in expect; there is 'call', 'element', 'run'",
         "14:21: one element replaces another: expected one within arrive, found 2",

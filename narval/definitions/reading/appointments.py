@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.appointment import Appointment, Length
@@ -15,6 +16,7 @@ TIME_OR_APPOINTMENT = Word(
     {**TIME.attributes, "after": Attribute(length), "before": Attribute(length), "at": Attribute(anything)}
 )
 
+_A_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
 _WORDS = ("after", "before", "at")
 _ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
 
@@ -69,6 +71,10 @@ def _check(reading: Reading, entry: Entry) -> None:
 
 def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozenset[str]) -> Pattern | None:
     """The expression that gives a date; a fault if it can give none of an element."""
+    wanted = "at: expected an expression of an element that a step produced, such as $STEP/@start"
+    if _A_DATE.match(written := entry.get("at", "")):
+        reading.fault(entry, f"{wanted}, found {written!r}; for a fixed date give its fields", "at")
+        return None
     pattern = patterns.of_attribute(entry, "at")
     if pattern is None:
         return None
@@ -76,8 +82,7 @@ def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozens
     if pattern.shape.xpath3:
         reading.fault(entry, f"at: expected an expression of XPath 1.0, found {pattern.text!r}", "at")
     elif not pattern.variables:
-        wanted = "expected an expression of an element that a step produced, such as $STEP/@start"
-        reading.fault(entry, f"at: {wanted}, found {pattern.text!r}; for a fixed date give its fields", "at")
+        reading.fault(entry, f"{wanted}, found {pattern.text!r}; for a fixed date give its fields", "at")
     elif given:
         late = (
             f"${given[0]} is given by a condition of this transition, which is judged when the date has come"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from narval.definitions.prototype import Input, Output, Prototype
@@ -78,13 +78,23 @@ class Patterns:
         """Note a pattern, or another expression with variables, and how its characters are located."""
         self.read.append((pattern, locate, self._within))
 
-    def check_variables(self, known: Collection[str], expected: str, without: str = "") -> None:
-        """Note a fault for each variable that is none of the known ones, but for those within one word."""
+    def check_variables(
+        self,
+        known: Collection[str],
+        expected: str,
+        without: str = "",
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note a fault for each variable that is none of the known ones, but for those within one word.
+
+        `elsewhere` has the reasons why variables that stand for something in other places cannot here.
+        """
         for pattern, locate, within in self.read:
             if without and within is not None and within.word == without:
                 continue
             for variable in sorted(pattern.variables.difference(known)):
-                message = f"${variable}: expected {expected}, found {variable!r}{closest(variable, known)}"
+                message = f"expected {expected}, found {variable!r}{closest(variable, known)}"
+                message = f"${variable}: {(elsewhere or {}).get(variable, message)}"
                 self._reading.fault_at(locate(self.offset(pattern, variable)), message)
 
     def offset(self, pattern: HasVariables, variable: str) -> int:

@@ -101,7 +101,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in words:
-            raise ValueError(" or ".join(words))
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
         return text
 
     return read

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.walks import reached
 from narval.definitions.reading.xml import Entry, Reading
-from narval.definitions.recipe.checks import Link
+from narval.definitions.recipe.checks import Dependency
 from narval.definitions.recipe.definition import Step, Transition, named
 
 PARTS = ("condition", "context", "input", "output")
@@ -16,6 +16,7 @@ PARTS = ("condition", "context", "input", "output")
 EACH = "each"
 RESERVED = ("plan", EACH)
 """Variables that stand for something else."""
+_EACH_ELSEWHERE = "the element of a call stands in a match of an input alone, of a step with foreach"
 
 
 def check_names(
@@ -31,7 +32,7 @@ def check_names(
         _check_transition(reading, patterns, written, steps)
     names = named(transitions.values())
     known = "the id of a step or the name of a condition of this recipe"
-    patterns.check_variables({*steps, *names, "plan"}, known, without="input")
+    patterns.check_variables({*steps, *names, "plan"}, known, "input", {EACH: _EACH_ELSEWHERE})
     if start is not None:
         _check_order(reading, patterns, entry, names, transitions, start)
     return names
@@ -42,9 +43,9 @@ def check_inputs(
     patterns: Patterns,
     entry: Entry,
     known: Collection[str],
-    links: Mapping[int, list[Link]],
+    dependencies: Mapping[int, list[Dependency]],
 ) -> None:
-    """Note the other variables of inputs in `links`, to be checked with the targets of steps (N47)."""
+    """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps (N47)."""
     inputs = {id(given): step for step in entry.of("step") for given in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))
@@ -53,7 +54,7 @@ def check_inputs(
         for name in sorted(pattern.variables.difference(known)):
             place = locate(patterns.offset(pattern, name))
             if name != EACH:
-                links[id(within)].append(Link(within.get("id", ""), name, place))
+                dependencies[id(within)].append(Dependency(within.get("id", ""), name, place))
             elif "foreach" not in step.written:
                 message = (
                     f"${EACH} is the element of a call, of those that foreach selects; this step has none"

@@ -188,7 +188,7 @@ def test_N13_a_cycle_is_shown_with_the_way_round() -> None:
     text = recipe(AB + '<transition id="ba"><in idref="b"/><out idref="§a"/></transition>')
     told = fault_in(text)
     assert "leads back to 'a' (a → b → a)" in told
-    assert 'restart="yes"' in told
+    assert 'until, restart="yes"' in told
 
 
 def test_N13_a_step_that_leads_to_itself_is_a_cycle() -> None:
@@ -226,6 +226,18 @@ def test_a_long_chain_is_checked_without_recursion() -> None:
 
 def step(rest: str, target: str = "mail.send", type: str = "action") -> str:
     return recipe(f'<step id="a" type="{type}" target="{target}" {rest}</step>')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        step('foreach="email[@to = §$each/@to]">'),
+        step('foreach="email"><arguments><a b="{§$each/@to}"/></arguments>'),
+    ],
+)
+def test_N47_where_the_element_of_a_call_stands_for_nothing_it_is_said_where_it_does(text: str) -> None:
+    told = fault_in(text)
+    assert told == "$each: the element of a call stands in a match of an input alone, of a step with foreach"
 
 
 @pytest.mark.parametrize(
@@ -396,7 +408,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
     [
         (
             recipe(A, 'start_step="a" end_step="a" restart="§true"'),
-            "restart: expected yes or no or parallel, found 'true'",
+            "restart: expected yes, no or parallel, found 'true'",
         ),
         (recipe(A, 'start_step="a" end_step="a" decay="§soon"'), "decay: expected a number of seconds"),
         (recipe(A, 'start_step="a" end_step="a" decay="§-1"'), "decay: expected a number of seconds"),

@@ -54,6 +54,12 @@ from tests.definitions.recipe.test_faults import AB, fault_in, faults_in, recipe
             "expected an expression of an element that a step produced, such as $STEP/@start, found '2026'",
         ),
         (
+            'at="§2026-11-25T10:00"',
+            "at: expected an expression of an element that a step produced, such as $STEP/@start, "
+            "found '2026-11-25T10:00'; for a fixed date give its fields",
+        ),
+        ('at="§9:30"', "found '9:30'; for a fixed date give its fields"),
+        (
             'at="§$c/@start"',
             "$c: expected the id of a step or the name of a condition of this recipe, found 'c'",
         ),

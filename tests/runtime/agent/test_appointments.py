@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
-import narval
-from narval import SimulatedClock
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.turn import Turn
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
-from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
+from tests.runtime.at_work import Scene, watched_commits
+from tests.runtime.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Output, action
@@ -40,63 +35,48 @@ def late(times: str, name: str = "late", more: str = "") -> str:
     )
 
 
-class At:
-    """A home in Paris that is opened again and again, at moments of a clock that stands still."""
-
-    def __init__(self, folder: Path, start: str, recipe: str) -> None:
-        self.path, self.clock = folder / "home", SimulatedClock(start)
-        files = {
-            "modules/w.py": MODULE,
-            "recipes/w.xml": recipe,
-            "etc/narval.toml": 'timezone = "Europe/Paris"\n',
-        }
-        for name, text in files.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-
-    def open(self) -> Agent:
-        return narval.open(self.path, clock=self.clock)
+def home_at(folder: Path, start: str, recipe: str) -> HomeInTime:
+    return HomeInTime(folder, start, {"modules/w.py": MODULE, "recipes/w.xml": recipe}, "Europe/Paris")
 
 
-def reminded(agent: Agent) -> list[str]:
-    zone = ZoneInfo("Europe/Paris")
-    return [datetime.fromtimestamp(each.added, zone).isoformat()[:16] for each in agent.memory("reminder")]
+def reminded(at: HomeInTime, agent: Agent) -> list[str]:
+    return [at.shown(each.added) for each in agent.memory("reminder")]
 
 
 def test_N41_three_days_over_the_shift_to_summer_are_the_same_hour(tmp_path: Path) -> None:
-    at = At(tmp_path, "2026-03-27T10:00:00+01:00", late('<time after="3d"/>'))
+    at = home_at(tmp_path, "2026-03-27T10:00:00+01:00", late('<time after="3d"/>'))
     with at.open() as agent:
         run = agent.start("w.late")
         agent.elapse(hours=70)
-        assert reminded(agent) == []
+        assert reminded(at, agent) == []
         agent.elapse(hours=1)
-        assert reminded(agent) == ["2026-03-30T10:00"]
+        assert reminded(at, agent) == ["2026-03-30T10:00"]
         assert agent.run(run)["state"] == "done"
 
 
 def test_N41_time_without_a_daemon_counts(tmp_path: Path) -> None:
-    at = At(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
     with at.open() as agent:
         agent.start("w.late")
         agent.until_idle()
     at.clock.set("2026-11-24T09:00:00+01:00")
     with at.open() as agent:
         agent.elapse(hours=25)
-        assert reminded(agent) == ["2026-11-25T10:00"], "the moment is as it was set"
+        assert reminded(at, agent) == ["2026-11-25T10:00"], "the moment is as it was set"
 
 
 @pytest.mark.parametrize(("missed", "expected"), [("once", ["2026-11-26T09:00"]), ("skip", [])])
 def test_N41_one_that_was_missed_comes_at_the_next_start_or_is_given_up(
     tmp_path: Path, missed: str, expected: list[str]
 ) -> None:
-    at = At(tmp_path, "2026-11-20T10:00:00+01:00", late(f'<time after="3d" missed="{missed}"/>'))
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late(f'<time after="3d" missed="{missed}"/>'))
     with at.open() as agent:
         run = agent.start("w.late")
         agent.until_idle()
     at.clock.set("2026-11-26T09:00:00+01:00")
     with at.open() as agent:
         agent.until_idle()
-        assert reminded(agent) == expected
+        assert reminded(at, agent) == expected
         assert agent.run(run)["state"] == "done", "what is given up is no failure"
         if not expected:
             why = agent.why(run)["reason"]
@@ -108,7 +88,7 @@ def test_N41_one_that_was_missed_comes_at_the_next_start_or_is_given_up(
 
 
 def test_N41_a_clock_that_is_set_does_not_move_the_moment(tmp_path: Path) -> None:
-    at = At(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="2h"/>'))
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="2h"/>'))
     with at.open() as agent:
         run = agent.start("w.late")
         agent.elapse(hours=1)
@@ -119,11 +99,11 @@ def test_N41_a_clock_that_is_set_does_not_move_the_moment(tmp_path: Path) -> Non
         assert before["until"] == after["until"] == "2026-11-20T12:00:00.000+01:00"
         at.clock.step(5400)
         agent.until_idle()
-        assert reminded(agent) == ["2026-11-20T12:00"]
+        assert reminded(at, agent) == ["2026-11-20T12:00"]
 
 
 def test_N41_why_tells_the_moment_and_how_it_was_reckoned(tmp_path: Path) -> None:
-    at = At(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
     with at.open() as agent:
         run = agent.start("w.late")
         agent.until_idle()
@@ -138,14 +118,12 @@ def test_N41_why_tells_the_moment_and_how_it_was_reckoned(tmp_path: Path) -> Non
 
 
 def test_N41_a_retry_counts_from_its_own_beginning(tmp_path: Path) -> None:
-    at = At(
+    at = home_at(
         tmp_path,
         "2026-11-20T10:00:00+01:00",
         late('<time after="2h"/>').replace('remind"/><tr', 'broken"/><tr'),
     )
-    (at.path / "modules/w.py").write_text(
-        MODULE + "\n@action(runs='inline')\ndef broken():\n    raise ValueError\n"
-    )
+    at.write("modules/w.py", MODULE + "\n@action(runs='inline')\ndef broken():\n    raise ValueError\n")
     with at.open() as agent:
         run = agent.start("w.late")
         agent.elapse(hours=3)
@@ -157,7 +135,7 @@ def test_N41_a_retry_counts_from_its_own_beginning(tmp_path: Path) -> None:
 
 
 def test_N41_a_simulation_plays_days_in_a_moment(tmp_path: Path) -> None:
-    at = At(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late('<time after="3d" weekdays="0-4"/>'))
     scenario = """<scenario at="2026-11-20T10:00" until="2026-11-26"><start recipe="w.late"/>
       <answer action="w.nothing"/><answer action="w.remind"><reminder/></answer>
       <expect at="2026-11-25T09:59"><call action="w.remind" count="0"/></expect>
@@ -175,30 +153,15 @@ def test_N35_it_comes_once_though_the_daemon_is_killed_at_any_commit(
     scene.write("modules/w.py", MODULE)
     scene.write("recipes/w.xml", late('<time after="10m"/>'))
 
-    async def passes(seconds: float, act: Callable[[Turn], object] | None = None) -> AgentState:
-        daemon = await scene.open()
-        if act is not None:
-            await daemon.host.submit(act)
-        await daemon.main_loop.elapse(seconds)
-        return daemon.agent
+    async def after_an_hour() -> AgentState:
+        scene.clock.step(3600.0)
+        return await scene.passes(1.0)
 
     async def story() -> None:
-        await passes(500.0, lambda turn: turn.start("w.late"))
-        await scene.end()
-        scene.commits, scene.kill_at = 0, (commit, written)
-        try:
-            agent = await passes(200.0)
-        except Killed:
-            await scene.end()
-            scene.kill_at = None
-            scene.clock.step(3600.0)
-            agent = await passes(1.0)
-        agent = await passes(1.0) if scene.alive is None else agent
+        await scene.passes(500.0, lambda turn: turn.start("w.late"))
+        agent = await scene.passes_killed((commit, written), lambda: scene.passes(200.0), after_an_hour)
         assert len(list(agent.memory.named(["reminder"]))) == 1
-        known = portrait(agent)
-        await scene.end()
-        assert portrait((await scene.open(record_only=True)).agent) == known
-        await scene.end()
+        await scene.end_as_recorded()
 
     with watched_commits(scene):
         asyncio.run(story())

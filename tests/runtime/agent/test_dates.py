@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
 import narval
-from narval import SimulatedClock
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
-from narval.surfaces.python.agent import Agent as Embedded
-from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
+from narval.surfaces.python.agent import Agent
+from tests.runtime.at_work import Scene, watched_commits
+from tests.runtime.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Output, action
@@ -45,39 +45,21 @@ def dated(name: str, times: str = SEVEN, restart: str = "yes", condition: str = 
     )
 
 
-class At:
-    """A home in a zone, opened again and again at moments of a clock that stands still."""
+class At(HomeInTime):
+    """A home of such recipes."""
 
     def __init__(self, folder: Path, start: str, zone: str = "Europe/Paris", **recipes: str) -> None:
-        self.path, self.clock = folder / "home", SimulatedClock(start)
-        for name, text in {"modules/w.py": MODULE, **_files(recipes)}.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-        self.zone(zone)
+        files = {f"recipes/{name}.xml": text for name, text in recipes.items()}
+        super().__init__(folder, start, {"modules/w.py": MODULE, **files}, zone)
 
-    def zone(self, name: str) -> None:
-        (self.path / "etc").mkdir(exist_ok=True)
-        (self.path / "etc/narval.toml").write_text(f'timezone = "{name}"\n')
-        self.known = ZoneInfo(name)
-
-    def open(self) -> Embedded:
-        return narval.open(self.path, clock=self.clock)
-
-    def greeted(self, agent: Embedded) -> list[str]:
+    def greeted(self, agent: Agent) -> list[str]:
         """When, as the clock on the wall shows it."""
-        return [self.shown(each.added) for each in agent.memory("greeting")]
+        return [self.shown(each.added, "%m-%d %H:%M:%S") for each in agent.memory("greeting")]
 
-    def waited_for(self, agent: Embedded) -> list[str]:
+    def waited_for(self, agent: Agent) -> list[str]:
         """The dates that runs wait for."""
         active = agent.daemon.agent.runs.active.values()
-        return [self.shown(wake.at) for run in active for wake in run.wakes.values()]
-
-    def shown(self, at: float) -> str:
-        return datetime.fromtimestamp(at, self.known).strftime("%m-%d %H:%M:%S")
-
-
-def _files(recipes: dict[str, str]) -> dict[str, str]:
-    return {f"recipes/{name}.xml": text for name, text in recipes.items()}
+        return [self.shown(wake.at, "%m-%d %H:%M:%S") for run in active for wake in run.wakes.values()]
 
 
 # --- mornings ---------------------------------------------------------------------------------------------
@@ -185,7 +167,7 @@ def test_N25_another_zone_at_the_next_start_is_reckoned_with(tmp_path: Path) -> 
         assert at.greeted(agent) == ["03-02 07:00:00"]
 
 
-def _until(agent: Embedded, run: int) -> datetime:
+def _until(agent: Agent, run: int) -> datetime:
     [wait] = agent.why(run)["waiting"]
     assert (wait["id"], wait["for"]) == ("date", "time")
     return datetime.fromisoformat(wait["until"])
@@ -311,32 +293,18 @@ def test_N35_a_date_fires_once_though_the_daemon_is_killed_at_any_commit(
     scene.write("recipes/d.xml", dated("m", restart="no"))
 
     async def until(moment: str, act: Callable[[Turn], object] | None = None) -> AgentState:
-        daemon = await scene.open()
-        if act is not None:
-            await daemon.host.submit(act)
-        await daemon.main_loop.elapse(datetime.fromisoformat(moment).timestamp() - scene.clock.now())
-        return daemon.agent
+        seconds = datetime.fromisoformat(moment).timestamp() - scene.clock.now()
+        return await scene.passes(seconds, act)
 
     async def story() -> None:
         scene.clock.set("2026-03-12T06:00:00Z")
         await until("2026-03-12T06:30:00Z", lambda turn: turn.start("d.m"))
-        await scene.end()
-        scene.commits, scene.kill_at = 0, (commit, written)
-        try:
-            agent = await until("2026-03-12T07:00:01Z")
-        except Killed:
-            await scene.end()
-            scene.kill_at = None
-            agent = await until("2026-03-12T07:00:01Z")
-        agent = await until("2026-03-14T08:00:00Z") if scene.alive is None else agent
-        greetings = list(agent.memory.named(["greeting"]))
-        assert len(greetings) == 1
+        a_second_past = partial(until, "2026-03-12T07:00:01Z")
+        agent = await scene.passes_killed((commit, written), a_second_past, a_second_past)
+        assert len(list(agent.memory.named(["greeting"]))) == 1
         [run] = agent.runs.values()
         assert run.status == "done"
-        known = portrait(agent)
-        await scene.end()
-        assert portrait((await scene.open(record_only=True)).agent) == known
-        await scene.end()
+        await scene.end_as_recorded()
 
     with watched_commits(scene):
         asyncio.run(story())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import narval
-from narval import SimulatedClock
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.turn import Turn
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
-from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
+from tests.runtime.at_work import Scene, watched_commits
+from tests.runtime.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Element, Input, Output, action
@@ -44,25 +40,13 @@ RECIPES = """<cookbook group="w">
 </recipe>
 <recipe name="move" start_step="move" end_step="move"><step id="move" type="action" target="w.move"/></recipe>
 </cookbook>"""
+HOUR = 3600.0
 MEETING = "<meeting id='1' start='2026-11-25T10:00'/>"
 
 
-class At:
-    """A home in Paris that is opened again and again, at moments of a clock that stands still."""
-
-    def __init__(self, folder: Path, recipes: str = RECIPES) -> None:
-        self.path, self.clock = folder / "home", SimulatedClock("2026-11-25T09:00:00+01:00")
-        files = {
-            "modules/w.py": MODULE,
-            "recipes/w.xml": recipes,
-            "etc/narval.toml": 'timezone = "Europe/Paris"\n',
-        }
-        for name, text in files.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-
-    def open(self) -> Agent:
-        return narval.open(self.path, clock=self.clock)
+def home_at(folder: Path, recipes: str = RECIPES) -> HomeInTime:
+    files = {"modules/w.py": MODULE, "recipes/w.xml": recipes}
+    return HomeInTime(folder, "2026-11-25T09:00:00+01:00", files, "Europe/Paris")
 
 
 def reminded(agent: Agent) -> list[str]:
@@ -75,7 +59,7 @@ def until(agent: Agent, run: int) -> str:
 
 
 def test_N45_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         meeting = agent.add(MEETING)
@@ -91,7 +75,7 @@ def test_N45_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
 
 
 def test_N45_a_meeting_that_is_moved_moves_the_date_and_is_what_follows_is_given(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         agent.add("<meeting id='0' start='2026-11-26T10:00'/>")
@@ -109,7 +93,7 @@ def test_N45_a_meeting_that_is_moved_moves_the_date_and_is_what_follows_is_given
 
 
 def test_N45_a_meeting_that_is_called_off_gives_the_date_up_and_alarms_nobody(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         meeting = agent.add(MEETING)
@@ -127,15 +111,13 @@ def test_N45_a_meeting_that_is_called_off_gives_the_date_up_and_alarms_nobody(tm
 
 
 def test_N45_moved_while_no_daemon_was_there(tmp_path: Path) -> None:
-    at = At(tmp_path)
-    (at.path / "data").mkdir()
-    memory = at.path / "data/memory.xml"
-    memory.write_text(f"<memory>{MEETING.replace('id', 'key')}</memory>")
+    at = home_at(tmp_path)
+    at.write("data/memory.xml", f"<memory>{MEETING.replace('id', 'key')}</memory>")
     with at.open() as agent:
         run = agent.start("w.watch")
         agent.until_idle()
         assert until(agent, run) == "09:45"
-    memory.write_text("<memory><meeting key='1' start='2026-11-25T12:00'/></memory>")
+    at.write("data/memory.xml", "<memory><meeting key='1' start='2026-11-25T12:00'/></memory>")
     at.clock.set("2026-11-25T09:30:00+01:00")
     with at.open() as agent:
         agent.until_idle()
@@ -148,13 +130,13 @@ def test_N45_a_name_stands_for_the_version_that_was_followed(tmp_path: Path) -> 
     recipe = RECIPES.replace(
         'target="w.remind"/>', 'target="w.tell"><arguments><about>{$m/@start}</about></arguments></step>'
     )
-    at = At(tmp_path, recipe)
+    at = home_at(tmp_path, recipe)
     tell = """
 @action(runs="inline", inputs=[Input("about", "about")], outputs=[Output("said", "reminder")])
 def tell(about):
     return f"<reminder of='{about.tree().text}'/>"
 """
-    (at.path / "modules/w.py").write_text(MODULE + tell)
+    at.write("modules/w.py", MODULE + tell)
     with at.open() as agent:
         agent.start("w.watch")
         agent.add(MEETING)
@@ -165,19 +147,19 @@ def tell(about):
 
 
 def test_N45_a_zone_that_changes_moves_dates_without_an_offset(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         agent.add(MEETING)
         agent.until_idle()
-    (at.path / "etc/narval.toml").write_text('timezone = "Europe/Helsinki"\n')
+    at.zone("Europe/Helsinki")
     with at.open() as agent:
         agent.until_idle()
         assert agent.run(run)["transitions"][1]["state"] == "fired", "9:00 in Paris is 10:00 there"
 
 
 def test_N45_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         meeting = agent.add("<meeting id='1' start='next week'/>")
@@ -191,7 +173,7 @@ def test_N45_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
 
 
 def test_N45_history_and_retry_know_dates_of_elements(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.watch")
         meeting = agent.add(MEETING)
@@ -219,7 +201,7 @@ def test_N45_a_simulation_moves_the_date_too(tmp_path: Path) -> None:
       <start recipe="w.move" at="+5m"/>
       <expect at="2026-11-25T14:44"><call action="w.remind" count="0"/></expect>
       <expect at="2026-11-25T14:46"><call action="w.remind" count="1"/></expect></scenario>"""
-    with At(tmp_path).open() as agent:
+    with home_at(tmp_path).open() as agent:
         report = agent.simulate(scenario)
         assert report["well"], report["expected"]
 
@@ -235,31 +217,18 @@ def test_N35_a_moved_date_comes_once_though_the_daemon_is_killed_at_any_commit(
     scene.write("recipes/w.xml", RECIPES)
     scene.write("data/memory.xml", f"<memory>{MEETING}</memory>")
 
-    async def passes(seconds: float, act: Callable[[Turn], object] | None = None) -> AgentState:
-        daemon = await scene.open()
-        if act is not None:
-            await daemon.host.submit(act)
-        await daemon.main_loop.elapse(seconds)
-        return daemon.agent
-
     async def story() -> None:
-        await passes(60.0, lambda turn: turn.start("w.watch"))
-        await scene.end()
-        scene.commits, scene.kill_at = 0, (commit, written)
-        try:
-            agent = await passes(6 * 3600.0, lambda turn: turn.start("w.move"))
-        except Killed:
-            await scene.end()
-            scene.kill_at = None
-            agent = await passes(6 * 3600.0)
-        agent = await passes(1.0) if scene.alive is None else agent
-        moved = {agent.memory.element(eid).attributes["of"] for eid in agent.memory.named(["reminder"])}
-        assert len(list(agent.memory.named(["reminder"]))) == 1
-        assert moved <= {"2026-11-25T15:00", "2026-11-25T10:00"}
-        known = portrait(agent)
-        await scene.end()
-        assert portrait((await scene.open(record_only=True)).agent) == known
-        await scene.end()
+        await scene.passes(60.0, lambda turn: turn.start("w.watch"))
+        agent = await scene.passes_killed(
+            (commit, written),
+            lambda: scene.passes(6 * HOUR, lambda turn: turn.start("w.move")),
+            lambda: scene.passes(6 * HOUR),
+        )
+        (reminder,) = agent.memory.named(["reminder"])
+        moved = agent.memory.element(reminder)
+        assert moved is not None
+        assert moved.attributes["of"] in ("2026-11-25T15:00", "2026-11-25T10:00")
+        await scene.end_as_recorded()
 
     with watched_commits(scene):
         asyncio.run(story())

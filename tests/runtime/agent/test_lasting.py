@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import narval
-from narval import SimulatedClock
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.turn import Turn
 from narval.surfaces.python.agent import Agent
-from tests.runtime.at_work import Killed, Scene, portrait, watched_commits
+from tests.runtime.at_work import Scene, watched_commits
+from tests.runtime.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Input, Output, action
@@ -40,21 +37,9 @@ RECIPES = """<cookbook group="w">
 </cookbook>"""
 
 
-class At:
-    """A home that is opened again and again, at moments of a clock that stands still."""
-
-    def __init__(self, folder: Path, settings: str = "") -> None:
-        self.path, self.clock = folder / "home", SimulatedClock("2026-03-02T10:00:00Z")
-        for name, text in {
-            "modules/w.py": MODULE,
-            "recipes/w.xml": RECIPES,
-            "etc/narval.toml": f'timezone = "UTC"\n{settings}',
-        }.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-
-    def open(self) -> Agent:
-        return narval.open(self.path, clock=self.clock)
+def home_at(folder: Path, settings: str = "") -> HomeInTime:
+    files = {"modules/w.py": MODULE, "recipes/w.xml": RECIPES}
+    return HomeInTime(folder, "2026-03-02T10:00:00Z", files, settings=settings)
 
 
 def reminders(agent: Agent) -> int:
@@ -62,7 +47,7 @@ def reminders(agent: Agent) -> int:
 
 
 def test_N38_time_without_a_daemon_counts_and_the_next_start_fires_at_once(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         agent.start("w.late")
         agent.add("<order state='open'/>")
@@ -75,7 +60,7 @@ def test_N38_time_without_a_daemon_counts_and_the_next_start_fires_at_once(tmp_p
 
 
 def test_N38_a_new_version_goes_on_counting_across_a_restart(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         agent.start("w.late")
         agent.add("<order state='open'/>")
@@ -90,7 +75,7 @@ def test_N38_a_new_version_goes_on_counting_across_a_restart(tmp_path: Path) -> 
 
 
 def test_N38_a_clock_that_is_set_back_does_not_move_the_moment(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.late")
         agent.add("<order state='open'/>")
@@ -105,7 +90,7 @@ def test_N38_a_clock_that_is_set_back_does_not_move_the_moment(tmp_path: Path) -
 
 
 def test_N38_an_element_that_nobody_used_may_be_forgotten_before_it_has_lasted(tmp_path: Path) -> None:
-    at = At(tmp_path, 'forget_after = "5m"\n')
+    at = home_at(tmp_path, 'forget_after = "5m"\n')
     with at.open() as agent:
         run = agent.start("w.late")
         agent.add("<order state='open'/>")
@@ -116,7 +101,7 @@ def test_N38_an_element_that_nobody_used_may_be_forgotten_before_it_has_lasted(t
 
 
 def test_N38_history_tells_when_the_time_began_and_when_it_had_passed(tmp_path: Path) -> None:
-    at = At(tmp_path)
+    at = home_at(tmp_path)
     with at.open() as agent:
         run = agent.start("w.late")
         agent.add("<order state='open'/>")
@@ -135,30 +120,15 @@ def test_N35_it_fires_once_though_the_daemon_is_killed_at_any_commit(
     scene.write("recipes/w.xml", RECIPES)
     scene.write("data/memory.xml", "<memory><order state='open'/></memory>")
 
-    async def passes(seconds: float, act: Callable[[Turn], object] | None = None) -> AgentState:
-        daemon = await scene.open()
-        if act is not None:
-            await daemon.host.submit(act)
-        await daemon.main_loop.elapse(seconds)
-        return daemon.agent
+    async def after_an_hour() -> AgentState:
+        scene.clock.step(3600.0)
+        return await scene.passes(1.0)
 
     async def story() -> None:
-        await passes(500.0, lambda turn: turn.start("w.late"))
-        await scene.end()
-        scene.commits, scene.kill_at = 0, (commit, written)
-        try:
-            agent = await passes(200.0)
-        except Killed:
-            await scene.end()
-            scene.kill_at = None
-            scene.clock.step(3600.0)
-            agent = await passes(1.0)
-        agent = await passes(1.0) if scene.alive is None else agent
+        await scene.passes(500.0, lambda turn: turn.start("w.late"))
+        agent = await scene.passes_killed((commit, written), lambda: scene.passes(200.0), after_an_hour)
         assert len(list(agent.memory.named(["reminder"]))) == 1
-        known = portrait(agent)
-        await scene.end()
-        assert portrait((await scene.open(record_only=True)).agent) == known
-        await scene.end()
+        await scene.end_as_recorded()
 
     with watched_commits(scene):
         asyncio.run(story())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import narval
-from narval import SimulatedClock
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.turn import Turn
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
-from tests.runtime.at_work import Killed, Scene, in_a_loop, portrait, watched_commits
+from tests.runtime.at_work import Scene, in_a_loop, watched_commits
+from tests.runtime.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Input, Output, action
@@ -38,33 +34,18 @@ DAY = 86400.0
 MEMORY = "<memory><invoice number='7'/></memory>"
 
 
-class At:
-    """A home that is opened again and again, at moments of a clock that stands still."""
-
-    def __init__(self, folder: Path, zone: str = "UTC") -> None:
-        self.path, self.clock = folder / "home", SimulatedClock("2026-03-02T10:00:00Z")
-        for name, text in {
-            "modules/w.py": MODULE,
-            "recipes/w.xml": RECIPES,
-            "data/memory.xml": MEMORY,
-            "etc/narval.toml": f'timezone = "{zone}"\n',
-        }.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-
-    def open(self) -> Agent:
-        return narval.open(self.path, clock=self.clock)
+FILES = {"modules/w.py": MODULE, "recipes/w.xml": RECIPES, "data/memory.xml": MEMORY}
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> At:
-    return At(tmp_path)
+def at(tmp_path: Path) -> HomeInTime:
+    return HomeInTime(tmp_path, "2026-03-02T10:00:00Z", FILES)
 
 
 def scene_of(folder: Path) -> Scene:
     """A home whose daemon may be killed."""
     scene = Scene(folder / "home", settings='timezone = "UTC"\n')
-    for path, text in {"modules/w.py": MODULE, "recipes/w.xml": RECIPES, "data/memory.xml": MEMORY}.items():
+    for path, text in FILES.items():
         scene.write(path, text)
     return scene
 
@@ -73,7 +54,7 @@ def reminders(agent: Agent) -> int:
     return len(agent.memory("reminder"))
 
 
-def test_N40_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: At) -> None:
+def test_N40_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: HomeInTime) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.until_idle()
@@ -85,7 +66,7 @@ def test_N40_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: At) -> Non
         assert (reminders(agent), agent.ask("show", run=run)["state"]) == (3, "done")
 
 
-def test_N40_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: At) -> None:
+def test_N40_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: HomeInTime) -> None:
     with at.open() as agent:
         agent.start("w.bill")
         agent.until_idle()
@@ -116,7 +97,7 @@ async def test_N40_what_came_while_no_daemon_was_up_ends_it_without_a_call(tmp_p
     await scene.end()
 
 
-def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
+def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: HomeInTime) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.add("<payment of='8'/>")
@@ -141,22 +122,20 @@ def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: At) -> None:
 
 
 def test_N40_a_week_later_the_clock_on_the_wall_shows_the_same(tmp_path: Path) -> None:
-    at = At(tmp_path, "Europe/Paris")
-    at.clock.set("2026-03-27T09:00:00+01:00")
+    at = HomeInTime(tmp_path, "2026-03-27T09:00:00+01:00", FILES, "Europe/Paris")
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.until_idle()
         (waiting,) = agent.why(run)["waiting"]
         assert waiting["until"] == "2026-04-03T09:00:00.000+02:00"
-    settings = at.path / "etc/narval.toml"
-    settings.write_text(settings.read_text().replace("Europe/Paris", "UTC"))
+    at.zone("UTC")
     with at.open() as agent:
         agent.until_idle()
         (waiting,) = agent.why(run)["waiting"]
         assert waiting["until"] == "2026-04-03T08:00:00.000+00:00", "in another zone it is reckoned anew"
 
 
-def test_N40_a_retry_calls_it_anew(at: At) -> None:
+def test_N40_a_retry_calls_it_anew(at: HomeInTime) -> None:
     with at.open() as agent:
         run = agent.start("w.bill")
         agent.until_idle()
@@ -169,16 +148,16 @@ def test_N40_a_retry_calls_it_anew(at: At) -> None:
         assert agent.ask("show", run=again)["state"] == "done"
 
 
-def test_N40_a_simulation_plays_weeks_of_it(at: At) -> None:
-    (at.path / "scenarios").mkdir()
-    (at.path / "scenarios/bill.xml").write_text(
+def test_N40_a_simulation_plays_weeks_of_it(at: HomeInTime) -> None:
+    at.write(
+        "scenarios/bill.xml",
         """<scenario at="2026-03-02T10:00" until="30d">
           <start recipe="w.bill"/>
           <answer action="w.remind"><reminder/></answer>
           <arrive at="+15d"><payment of="7"/></arrive>
           <expect at="+14d12h"><call action="w.remind" count="3"/></expect>
           <expect><call action="w.remind" count="3"/><run recipe="w.bill" phase="done" count="1"/></expect>
-        </scenario>"""
+        </scenario>""",
     )
     with at.open() as agent:
         report = agent.simulate("bill")
@@ -192,30 +171,17 @@ def test_N35_each_moment_has_one_call_though_the_daemon_is_killed_at_any_commit(
     tmp_path: Path, commit: int, written: bool
 ) -> None:
     scene = scene_of(tmp_path)
-    began = scene.clock.now()
-
-    async def passes(seconds: float, act: Callable[[Turn], object] | None = None) -> AgentState:
-        daemon = await scene.open()
-        if act is not None:
-            await daemon.host.submit(act)
-        await daemon.main_loop.elapse(seconds)
-        return daemon.agent
 
     async def story() -> None:
-        await passes(DAY, lambda turn: turn.start("w.bill"))
-        await scene.end()
-        scene.commits, scene.kill_at = 0, (commit, written)
-        try:
-            agent = await passes(7 * DAY)
-        except Killed:
-            await scene.end()
-            scene.kill_at = None
-            agent = await passes(began + 8 * DAY - scene.clock.now())
+        began = scene.clock.now()
+        await scene.passes(DAY, lambda turn: turn.start("w.bill"))
+        agent = await scene.passes_killed(
+            (commit, written),
+            lambda: scene.passes(7 * DAY),
+            lambda: scene.passes(began + 8 * DAY - scene.clock.now()),
+        )
         assert len(list(agent.memory.named(["reminder"]))) == 2
-        known = portrait(agent)
-        await scene.end()
-        assert portrait((await scene.open(record_only=True)).agent) == known
-        await scene.end()
+        await scene.end_as_recorded()
 
     with watched_commits(scene):
         asyncio.run(story())

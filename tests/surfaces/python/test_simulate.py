@@ -52,7 +52,7 @@ def test_what_is_wrong_is_refused(seller: Agent) -> None:
         seller.simulate(Path("nothing.xml"))
     with pytest.raises(RequestError, match="expected until to be a time after the start"):
         seller.simulate("shop.sell", until="soon")
-    with pytest.raises(RequestError, match="expected memory to be new or now or empty"):
+    with pytest.raises(RequestError, match="expected memory to be new, now or empty"):
         seller.simulate("shop.sell", memory="old")
 
 

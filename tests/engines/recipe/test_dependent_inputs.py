@@ -99,12 +99,13 @@ def test_N47_what_is_replaced_is_reserved_for_its_call() -> None:
 
 def test_N47_a_call_that_lacks_an_input_is_an_error_and_the_others_go_on() -> None:
     said = each(BILLS)
-    _, b, bill = added(said, "<order id='a'/>", "<order id='b'/>", "<bill order='b'/>")
+    a, b, bill = added(said, "<order id='a'/>", "<order id='b'/>", "<bill order='b'/>")
     run = said.start("g.r")
     assert given(said) == [{"order": (b,), "bill": (bill,)}]
     error = said.error()
     assert (error["type"], error["input"], error["step"]) == ("input-missing", "bill", "s")
-    assert error["message"] == "nothing in memory fits input bill (bill and bill[@order = $each/@id])"
+    lacks = "nothing in memory fits input bill (bill and bill[@order = $each/@id])"
+    assert error["message"] == f"{lacks}; $each is element {a}"
     said.returned("s")
     assert said.state(run) == "failed"
 
