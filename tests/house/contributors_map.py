@@ -22,7 +22,7 @@ To add …
 | | touch |
 |---|---|
 | a kind | a package in `definitions/`, one in `engines/`, a row in `definitions/kinds.py` |
-| a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/triggers.py`, a page |
+| a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/transitions/`, a page |
 | a command of engines | a struct in `engines/commands.py`, a row in `engines/effects.py` |
 | an operation | a function marked `@operation` with its scope in `operations/`: every surface has it |
 | a database | a module in `runtime/store/` |

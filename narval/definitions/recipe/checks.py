@@ -63,7 +63,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
         yield place, f'{message}; loop with until, restart="yes", a new start-plan, or a process definition'
 
 
-class Link(NamedTuple):
+class Dependency(NamedTuple):
     """An input whose pattern uses what another got, with the place where it does (N47)."""
 
     input: str
@@ -72,7 +72,12 @@ class Link(NamedTuple):
 
 
 def check_step(
-    step: Step, target: Definition, links: Iterable[Link], foreach: Place, until: Place, path: str
+    step: Step,
+    target: Definition,
+    dependencies: Iterable[Dependency],
+    foreach: Place,
+    until: Place,
+    path: str,
 ) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
     source that is to be called again, inputs that use what is none.
@@ -91,19 +96,19 @@ def check_step(
             f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
         )
         faults.append(Fault(path, *until, message))
-    misled = _check_links(links, prototype, target)
+    misled = _check_dependencies(dependencies, prototype, target)
     faults += [Fault(path, *place, message) for place, message in misled]
     misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
 
 
-def _check_links(
-    links: Iterable[Link], prototype: Prototype, target: Definition
+def _check_dependencies(
+    dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
 ) -> Iterator[tuple[Place, str]]:
     """Variables that are the id of no input, and inputs that depend on themselves."""
     ids = [given.id for given in prototype.inputs]
     after: dict[str, list[tuple[str, Place]]] = {}
-    for input, uses, place in links:
+    for input, uses, place in dependencies:
         if uses in ids:
             after.setdefault(input, []).append((uses, place))
         else:

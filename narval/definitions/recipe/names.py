@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.walks import reached
 from narval.definitions.reading.xml import Entry, Reading
-from narval.definitions.recipe.checks import Link
+from narval.definitions.recipe.checks import Dependency
 from narval.definitions.recipe.definition import Step, Transition, named
 
 PARTS = ("condition", "context", "input", "output")
@@ -43,9 +43,9 @@ def check_inputs(
     patterns: Patterns,
     entry: Entry,
     known: Collection[str],
-    links: Mapping[int, list[Link]],
+    dependencies: Mapping[int, list[Dependency]],
 ) -> None:
-    """Note the other variables of inputs in `links`, to be checked with the targets of steps (N47)."""
+    """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps (N47)."""
     inputs = {id(given): step for step in entry.of("step") for given in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))
@@ -54,7 +54,7 @@ def check_inputs(
         for name in sorted(pattern.variables.difference(known)):
             place = locate(patterns.offset(pattern, name))
             if name != EACH:
-                links[id(within)].append(Link(within.get("id", ""), name, place))
+                dependencies[id(within)].append(Dependency(within.get("id", ""), name, place))
             elif "foreach" not in step.written:
                 message = (
                     f"${EACH} is the element of a call, of those that foreach selects; this step has none"

@@ -13,7 +13,7 @@ from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.recipe.arguments import read_argument
-from narval.definitions.recipe.checks import Edge, Link, check_graph, check_step
+from narval.definitions.recipe.checks import Dependency, Edge, check_graph, check_step
 from narval.definitions.recipe.definition import In, Recipe, Step, Transition, link
 from narval.definitions.recipe.names import check_inputs, check_names
 from narval.definitions.recipe.vocabulary import WORDS
@@ -69,7 +69,7 @@ class _RecipeBuilder:
         self._check_graph(start, steps)
         link(steps, transitions)
         names = check_names(reading, patterns, entry, steps, transitions, start)
-        check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.links)
+        check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.dependencies)
         xml = reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
             return None
@@ -99,7 +99,7 @@ class _StepReader:
 
     def __init__(self, reading: Reading, patterns: Patterns) -> None:
         self._reading, self._patterns = reading, patterns
-        self.links: dict[int, list[Link]] = {}
+        self.dependencies: dict[int, list[Dependency]] = {}
         """The variables of its inputs, to be checked with its target; by the id of the entry of an input."""
 
     def step(self, entry: Entry) -> Step:
@@ -133,9 +133,11 @@ class _StepReader:
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
             path = self._reading.source.path
-            links: list[Link] = []
-            self.links.update({id(given): links for given in entry.of("input")})
-            check = partial(check_step, step, links=links, foreach=at_foreach, until=at_until, path=path)
+            dependencies: list[Dependency] = []
+            self.dependencies.update({id(given): dependencies for given in entry.of("input")})
+            check = partial(
+                check_step, step, dependencies=dependencies, foreach=at_foreach, until=at_until, path=path
+            )
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
 

@@ -1,11 +1,10 @@
 """The recipe engine: its runs are plans (N21–N28).
 
-`parts.py` and `state.py` have the tables of moves, `changes.py` the facts, `apply.py` what they alter. A step
-is run in `steps.py`, with what `elements/inputs.py` finds; in `calls/`, `returns.py` takes its outputs,
-`retries.py` tries its calls again, `repeats.py` calls it again, `sources.py` has calls that go on. A step
-that has ended goes to `transitions.py`; what a transition waits for is in `triggers.py`, and what cannot be
-any more in `impossible.py`. `signals.py` adds signals, `resume.py` begins a plan from a step of an earlier
-one; `explain.py`, `waits.py` and `render.py` show a plan. `decision.py` is what they share in one advance.
+`changes.py` has the facts, `apply.py` what they alter, `parts.py` and `state.py` what is altered, with the
+tables of moves. In `steps/`, `running.py` has a step make its calls, with what `inputs.py` finds for it, and
+`returns.py` takes what comes back and ends the step. In `transitions/`, `firing.py` decides where the plan
+goes on from there, by its `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, goes to and fro
+between the two. `decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from narval.engines.events import (
     Started,
     TimerFired,
 )
-from narval.engines.recipe import restarts, resume, signals, steps, transitions
+from narval.engines.recipe import restarts, resume, signals
 from narval.engines.recipe.apply import APPLY
 from narval.engines.recipe.apply import apply as apply
-from narval.engines.recipe.calls import repeats, retries, returns, sources
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
@@ -38,7 +36,9 @@ from narval.engines.recipe.render import parts as parts
 from narval.engines.recipe.render import render as render
 from narval.engines.recipe.resume import plan_resume as plan_resume
 from narval.engines.recipe.state import PlanState
+from narval.engines.recipe.steps import repeats, retries, returns, running, sources
 from narval.engines.recipe.structure import structure as structure
+from narval.engines.recipe.transitions import firing
 from narval.engines.recipe.waits import diagnose as diagnose
 from narval.engines.recipe.waits import waiting_for as waiting_for
 from narval.engines.view import View
@@ -88,7 +88,7 @@ def _started(decision: RecipeDecision, event: Started) -> None:
     decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
     decision.add_to_context(event.elements)
     if event.resume is None:
-        steps.make_ready(decision, decision.definition.start)
+        running.make_ready(decision, decision.definition.start)
     else:
         resume.resumed(decision, event.resume)
 
@@ -104,12 +104,12 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
             sources.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
     if not repeats.matched(decision, event.watch):
-        transitions.matched(decision, event.watch)
+        firing.matched(decision, event.watch)
 
 
 def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
     if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
-        transitions.timer_fired(decision, event.wake)
+        firing.timer_fired(decision, event.wake)
 
 
 def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
@@ -146,13 +146,13 @@ def _settle(decision: RecipeDecision) -> None:
     to_run, to_follow = decision.to_run, decision.to_follow
     while to_run or to_follow:
         if to_run:
-            steps.run(decision, to_run.popleft())
+            running.run(decision, to_run.popleft())
         else:
-            transitions.follow(decision, to_follow.popleft())
+            firing.follow(decision, to_follow.popleft())
     if decision.sources_to_end:
         sources.end_sources(decision)
     if not decision.state.calls:
-        transitions.fail_if_stuck(decision)
+        firing.fail_if_stuck(decision)
         if decision.state.status in ("end", "failed-end"):
             to = "done" if decision.state.status == "end" else "failed"
             decision.change(PlanMoved(to, decision.event.at))

@@ -15,8 +15,8 @@ from narval.engines.engine import Lookup
 from narval.engines.events import CarriedOver, Resume, Reusable
 from narval.engines.recipe.changes import PlanResumed, StepReady
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.impossible import spread_impossible
 from narval.engines.recipe.state import PlanState
+from narval.engines.recipe.transitions.impossible import spread_impossible
 from narval.errors import RequestError
 
 BROKEN = ("failed", "error")

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from narval.engines.decision import element_of
 from narval.engines.events import Signalled
-from narval.engines.recipe import transitions, triggers
-from narval.engines.recipe.calls import repeats
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements import combinations
+from narval.engines.recipe.steps import repeats
+from narval.engines.recipe.transitions import combinations, conditions, firing
 from narval.errors import ElementError
 
 LISTENING = frozenset({"ready", "running"})
@@ -44,7 +43,7 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
         watch = decision.state.transition(identifier).watch
         if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):
             continue
-        transitions.matched(decision, watch)
+        firing.matched(decision, watch)
         if eid in decision.state.transition(identifier).took:
             return identifier
     for identifier in tuple(decision.state.resting):
@@ -59,7 +58,7 @@ def _offer(decision: RecipeDecision, eid: int) -> str | None:
 def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
     """True if some condition of a transition may take the signal."""
     transition = decision.definition.transitions[identifier]
-    look_up = triggers.wanted if transition.plain else combinations.relaxed
+    look_up = conditions.wanted if transition.plain else combinations.relaxed
     return any(
         any(True for _ in decision.view.among((eid,), bound, scope))
         for bound, scope in look_up(decision, transition)

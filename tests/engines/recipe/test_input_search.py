@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.recipe.elements.inputs import InputSearch
+from narval.engines.recipe.steps.inputs import InputSearch
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
 NAMES = ("red", "green", "blue")

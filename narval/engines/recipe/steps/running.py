@@ -10,7 +10,6 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.decision import Inputs
 from narval.engines.events import Failure
-from narval.engines.recipe.calls.repeats import bound_of, is_satisfied
 from narval.engines.recipe.changes import (
     CallMade,
     CallReturned,
@@ -25,8 +24,9 @@ from narval.engines.recipe.changes import (
     StepRunning,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements.inputs import InputSearch, add_argument, arguments_of, around, scope_of
-from narval.engines.recipe.elements.links import LinkedSearch, input_search
+from narval.engines.recipe.steps.dependent import DependentSearch, input_search
+from narval.engines.recipe.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.steps.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
@@ -224,20 +224,20 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
         decision.change(CallsDropped(step.id, tuple(dropped)))
 
 
-def _search_for_each(decision: RecipeDecision, step: Step) -> LinkedSearch | None:
+def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
     """The search for inputs that depend on the element of a call (N47); None if there are none."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype) or not prototype.input_variables:
         return None
     arguments = arguments_of(decision, step) if step.arguments else ()
     search = input_search(decision, step, prototype, arguments)
-    return search if isinstance(search, LinkedSearch) else None
+    return search if isinstance(search, DependentSearch) else None
 
 
 def _inputs_for(
     decision: RecipeDecision,
     step: Step,
-    search: LinkedSearch,
+    search: DependentSearch,
     foreach: ForeachCalls,
     eid: int,
     source: bool,

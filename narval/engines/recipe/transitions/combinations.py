@@ -20,8 +20,8 @@ from math import inf
 from narval.definitions.recipe.definition import Transition
 from narval.engines.assignment import Candidates, Slot, assign
 from narval.engines.decision import Wanted
-from narval.engines.recipe import triggers
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.transitions import conditions
 from narval.memory.elements.element import Element
 from narval.memory.elements.reserved import RUNS
 from narval.memory.patterns.pattern import Bound, named_one_of
@@ -62,15 +62,15 @@ class _Combination:
     def __init__(self, decision: RecipeDecision, transition: Transition) -> None:
         self._decision, self._transition = decision, transition
         self._conditions = transition.conditions
-        self._names = dict(decision.bindings(triggers.variables_of(transition)))
+        self._names = dict(decision.bindings(conditions.variables_of(transition)))
         """The elements that variables stand for; those of the transition's own names as they are chosen."""
         self._names |= dict.fromkeys(transition.inner_names, ())
-        self._scopes = [scope for _, scope in triggers.wanted(decision, transition)]
+        self._scopes = [scope for _, scope in conditions.wanted(decision, transition)]
         self._keys = [
             at for at, condition in enumerate(self._conditions) if condition.name in transition.inner_names
         ]
         """The positions of the conditions whose names others use."""
-        self._around = triggers.around(decision, transition)
+        self._around = conditions.around(decision, transition)
         self._known: dict[int, Candidates] = {}
         """The candidates of conditions that depend on no other."""
         self._held: dict[int, tuple[int, ...]] = {}
@@ -148,7 +148,7 @@ class _Combination:
         return (eid for _, eid in self._known[at].within(inf))
 
     def _read(self, at: int, bound: Bound) -> Iterator[int]:
-        slot = triggers.slot_of(self._decision, self._transition, self._around, at, bound, self._scopes[at])
+        slot = conditions.slot_of(self._decision, self._transition, self._around, at, bound, self._scopes[at])
         return (eid for rank in slot.ranks() for eid in rank)
 
     def _bound(self, at: int) -> Bound:

@@ -6,10 +6,10 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import SOURCE_REST
 from narval.engines.events import Failure
-from narval.engines.recipe.calls.retries import rest
 from narval.engines.recipe.changes import CallReturned, CallSpoilt, SelectionGrown
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.steps import call_more, finish
+from narval.engines.recipe.steps.retries import rest
+from narval.engines.recipe.steps.running import call_more, finish
 from narval.memory.patterns.pattern import condition
 
 _ANYTHING = condition("*").bind()

@@ -7,11 +7,11 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.events import Failure, OutputElement, Produced, Returned
 from narval.engines.outputs import NOTHING, Verdict, judge
-from narval.engines.recipe.calls import repeats, retries, sources
 from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun
-from narval.engines.recipe.steps import WITH_PROTOTYPE, call_more, finish, prototype_of
+from narval.engines.recipe.steps import repeats, retries, sources
+from narval.engines.recipe.steps.running import WITH_PROTOTYPE, call_more, finish, prototype_of
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 

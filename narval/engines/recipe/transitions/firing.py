@@ -11,20 +11,24 @@ from itertools import repeat
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
-from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
-from narval.engines.recipe import explain, restarts, triggers
-from narval.engines.recipe.calls import repeats
+from narval.engines.recipe import explain, restarts
 from narval.engines.recipe.changes import (
-    DateGivenUp,
     DurationEnded,
     TransitionFailed,
     TransitionFired,
     TransitionWaiting,
 )
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements import combinations
-from narval.engines.recipe.impossible import OPEN, POTENTIAL, classify, spread_impossible, stop_waiting
+from narval.engines.recipe.steps import repeats
+from narval.engines.recipe.transitions import combinations, conditions, dates
+from narval.engines.recipe.transitions.impossible import (
+    OPEN,
+    POTENTIAL,
+    classify,
+    spread_impossible,
+    stop_waiting,
+)
 
 
 def follow(decision: RecipeDecision, step: Step) -> None:
@@ -82,16 +86,16 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
-    reckoning = triggers.reckon(decision, transition) if transition.appointments else None
+    reckoning = dates.reckon(decision, transition)
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
     past = reckoning is not None and reckoning.is_past(decision.event.at)
-    if triggers.has_come(decision, transition, reckoning) if fired else past:
-        triggers.come(decision, transition, reckoning)
+    if dates.has_come(decision, transition, reckoning) if fired else past:
+        dates.come(decision, transition, reckoning)
         _let_rivals_come(decision, transition, run.date)
         _choose(decision, transition.rivals)
     else:
-        _set_date(decision, transition, reckoning)
+        dates.set_date(decision, transition, reckoning)
     if reckoning is not None and reckoning.new:
         names = [name for name, _ in reckoning.of]
         for waiting in _waiting_for(decision, *names):
@@ -107,15 +111,15 @@ def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: flo
     for rival in transition.rivals:
         run = decision.state.transition(rival.id)
         if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
-            reckoning = triggers.reckon(decision, rival) if rival.appointments else None
-            if triggers.has_come(decision, rival, reckoning):
+            reckoning = dates.reckon(decision, rival)
+            if dates.has_come(decision, rival, reckoning):
                 decision.command(commands.CancelTimer(run.wake))
-                triggers.come(decision, rival, reckoning)
+                dates.come(decision, rival, reckoning)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:
     """Try a waiting transition and its rivals, by the conditions that are watched."""
-    _choose(decision, decision.definition.transitions[identifier].rivals, triggers.watched_conditions)
+    _choose(decision, decision.definition.transitions[identifier].rivals, conditions.watched_conditions)
     _fail_if_unhandled(decision)
 
 
@@ -151,7 +155,7 @@ def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
 def _choose(
     decision: RecipeDecision,
     transitions: Iterable[Transition],
-    look_up: Callable[[RecipeDecision, Transition], Wanted] = triggers.wanted,
+    look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
 ) -> None:
     """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors (N26).
 
@@ -163,32 +167,31 @@ def _choose(
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
-        if (transition.times or transition.appointments) and _is_early(decision, transition):
+        if (transition.times or transition.appointments) and dates.is_early(decision, transition):
             early.append(transition)
             continue
-        conditions = look_up(decision, transition)
-        found = _elements_for(decision, transition, conditions)
+        wanted = look_up(decision, transition)
+        found = _elements_for(decision, transition, wanted)
         if found is None:
-            lacking.append((transition, conditions))
+            lacking.append((transition, wanted))
         else:
-            _fire(decision, transition, conditions, *found)
+            _fire(decision, transition, wanted, *found)
             names += transition.names
     for transition in early:
         unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
-            reckoning = triggers.reckon(decision, transition) if transition.appointments else None
-            _set_date(decision, transition, reckoning)
-    for transition, conditions in lacking:
+            dates.set_date(decision, transition, dates.reckon(decision, transition))
+    for transition, wanted in lacking:
         if decision.state.status != "running" or not _is_potential(decision, transition):
             continue
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
             continue
         if not transition.plain:
-            conditions = combinations.relaxed(decision, transition)
-        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, conditions):
-            _wait(decision, transition, conditions)
-        triggers.set_duration(decision, transition, conditions)
+            wanted = combinations.relaxed(decision, transition)
+        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, wanted):
+            _wait(decision, transition, wanted)
+        conditions.set_duration(decision, transition, wanted)
     if names:
         for transition in _waiting_for(decision, *names):
             _wait_anew(decision, transition)
@@ -201,7 +204,7 @@ def _elements_for(
     """The elements that the conditions of a transition take; None when one has none."""
     if not transition.plain:
         return combinations.elements_for(decision, transition)
-    took = triggers.elements_for(decision, transition, wanted)
+    took = conditions.elements_for(decision, transition, wanted)
     return None if took is None else (took, ())
 
 
@@ -212,37 +215,6 @@ def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
     watched = [*wanted, *combinations.also_watched(transition)]
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
-
-
-def _is_early(decision: RecipeDecision, transition: Transition) -> bool:
-    """True while the date of a transition has not come; an appointment may have gone by before it is set."""
-    if decision.state.transition(transition.id).come:
-        return False
-    if not transition.appointments or transition.id in decision.state.awaiting_date:
-        return True
-    reckoning = triggers.reckon(decision, transition)
-    if not reckoning.is_past(decision.event.at):
-        return True
-    triggers.come(decision, transition, reckoning)
-    return False
-
-
-def _set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
-    """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
-
-    An element that holds no date where one was expected fails the plan (N45).
-    """
-    if reckoning is not None and reckoning.fault:
-        decision.change(DateGivenUp(transition.id))
-        spread_impossible(decision, [transition])
-        fault = f"the date of transition {transition.id} cannot be told: {reckoning.fault}"
-        decision.fail(decision.add_error("no-date", fault))
-    elif not triggers.set_date(decision, transition, reckoning):
-        if reckoning is None:
-            decision.change(TransitionFailed(transition.id))
-        else:
-            decision.change(DateGivenUp(transition.id, reckoning.gone))
-            spread_impossible(decision, [transition])
 
 
 def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
@@ -307,7 +279,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
     decision.change(TransitionWaiting(transition.id, watch))
     if not transition.plain:
         wanted = [*wanted, *combinations.also_watched(transition)]
-    decision.watch(watch, wanted, or_outdated=triggers.is_told_of_gone(transition))
+    decision.watch(watch, wanted, or_outdated=conditions.is_told_of_gone(transition))
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
@@ -316,7 +288,7 @@ def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
     return [
         transition
         for transition in waiting
-        if not (triggers.variables_of(transition) - transition.inner_names).isdisjoint(names)
+        if not (conditions.variables_of(transition) - transition.inner_names).isdisjoint(names)
     ]
 
 
@@ -325,10 +297,10 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
-        look_up = triggers.wanted if transition.plain else combinations.relaxed
-        conditions = look_up(decision, transition)
-        _wait(decision, transition, conditions)
-        triggers.set_duration(decision, transition, conditions)
+        look_up = conditions.wanted if transition.plain else combinations.relaxed
+        wanted = look_up(decision, transition)
+        _wait(decision, transition, wanted)
+        conditions.set_duration(decision, transition, wanted)
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:

@@ -1,8 +1,4 @@
-"""The triggers of transitions: dates (N25), conditions (N23), and conditions that must last (`for`, N38).
-
-The clock of a transition starts once its in-steps have ended, and one date is set: the next that fits. The
-runtime says when its moment is there, and says so early when the clock has been set back or the zone of the
-home is another now: then the date is worked out anew.
+"""The conditions of transitions (N23), and those that must last (`for`, N38).
 
 A condition with `for` holds once an element fits it and has done so for as long. That is counted from the
 moment when the element was added, or the first of those that it replaced in turn, if they all fitted. When
@@ -18,95 +14,18 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from narval.definitions.recipe.definition import Transition
-from narval.engines import commands, dates
+from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.candidates import CandidateSearch
-from narval.engines.dates import Reckoning
 from narval.engines.decision import Wanted
 from narval.engines.recipe.changes import (
-    DateCome,
-    DateSet,
     DurationEnded,
     DurationStarted,
     Satisfied,
-    VersionFollowed,
 )
-from narval.engines.recipe.decision import PLAN, SHARED, RecipeDecision, conditions_of
+from narval.engines.recipe.decision import PLAN, RecipeDecision, conditions_of
 from narval.memory.elements.changes import MarkScope
 from narval.memory.patterns.pattern import Bound
-
-
-def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning:
-    """The moments of the appointments of a transition (N41), by the elements there are now (N45)."""
-    run = decision.state.transition(transition.id)
-    names = frozenset[str]().union(*(appointment.variables for appointment in transition.appointments))
-    bound, before = decision.bindings(names), dict(run.of)
-    known = {name: tuple([found.eid for found in bound[name]]) or before.get(name, ()) for name in names}
-    return dates.reckon(transition.appointments, run.since or decision.event.at, known, decision.view)
-
-
-def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
-    """Wait for the next date that fits; False when none ever comes any more."""
-    date = None
-    if transition.times:
-        date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
-    if reckoning is not None:
-        date = reckoning.earliest(decision.event.at, date)
-    if date is None:
-        return False
-    wake = decision.identifier()
-    if reckoning is None:
-        decision.change(DateSet(transition.id, date, wake))
-    else:
-        _watch_elements(decision, transition, reckoning, date, wake)
-    decision.command(commands.SetTimer(wake, date, calendar=True))
-    return True
-
-
-def _watch_elements(
-    decision: RecipeDecision, transition: Transition, reckoning: Reckoning, date: float, wake: str
-) -> None:
-    """Set a date that was reckoned, and watch the elements from which it was."""
-    _follow_versions(decision, reckoning)
-    elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
-    watch = decision.identifier() if elements else ""
-    decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
-    if elements:
-        decision.command(commands.Watch(watch, (), (), elements=elements))
-
-
-def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
-    """True if the date that was set is there, or was missed and is not to be dropped for that."""
-    now, view = decision.event.at, decision.view
-    date = decision.state.transition(transition.id).date
-    if transition.times and dates.has_come(transition.times, date, now, view):
-        return True
-    return reckoning is not None and reckoning.has_come(now, view)
-
-
-def come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
-    """The date of a transition is there; what has taken the place of elements is near from then on."""
-    if reckoning is not None:
-        _follow_versions(decision, reckoning)
-    decision.change(DateCome(transition.id))
-
-
-def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
-    """Go on with what has taken the place of elements: a condition that had used one of these has used it."""
-    for pair in reckoning.new:
-        decision.change(VersionFollowed(*pair))
-    decision.add_to_context(tuple([eid for _, eid in reckoning.new]))
-    recipe, new = decision.definition, {eid for _, eid in reckoning.new}
-    for name, eids in reckoning.of if new else ():
-        followed = tuple([eid for eid in eids if eid in new])
-        for identifier, at in recipe.names.get(name, ()):
-            giver = recipe.transitions[identifier]
-            if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
-                slot = SHARED if giver.inner_names else f"#{at + 1}"
-                decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
-
-
-# --- conditions -----------------------------------------------------------------------------------------
 
 
 def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:

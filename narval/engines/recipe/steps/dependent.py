@@ -14,13 +14,13 @@ from narval.engines.assignment import Assignment, Slot, assign
 from narval.engines.candidates import Bindings
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
-from narval.engines.recipe.elements.inputs import InputSearch, around
+from narval.engines.recipe.steps.inputs import InputSearch, around
 from narval.memory.elements.element import Element
 
 EACH = "each"
 """The variable that stands for the element of a call."""
 
-Links = Mapping[str, frozenset[str]]
+Dependencies = Mapping[str, frozenset[str]]
 """The inputs that depend on others, with the names that they use."""
 
 
@@ -28,13 +28,13 @@ def input_search(
     decision: RecipeDecision, step: Step, prototype: Prototype, arguments: tuple[Element, ...] = ()
 ) -> InputSearch:
     """The search for the inputs of a step."""
-    links = _links(decision, prototype) if prototype.input_variables else {}
-    if links:
-        return LinkedSearch(decision, step, prototype, arguments, links)
+    dependencies = _dependencies(decision, prototype) if prototype.input_variables else {}
+    if dependencies:
+        return DependentSearch(decision, step, prototype, arguments, dependencies)
     return InputSearch(decision, step, prototype, arguments)
 
 
-def _links(decision: RecipeDecision, prototype: Prototype) -> Links:
+def _dependencies(decision: RecipeDecision, prototype: Prototype) -> Dependencies:
     """The inputs that depend on others; the ids of steps and names of conditions come first."""
     recipe = decision.definition
     ids = {EACH, *(slot.id for slot in prototype.inputs)} - recipe.steps.keys() - recipe.names.keys()
@@ -42,10 +42,10 @@ def _links(decision: RecipeDecision, prototype: Prototype) -> Links:
     return {id: names for id, names in used.items() if names}
 
 
-class LinkedSearch(InputSearch):
+class DependentSearch(InputSearch):
     """The search for inputs of which some depend on others."""
 
-    __slots__ = ("_given", "_links")
+    __slots__ = ("_depends", "_given")
 
     def __init__(
         self,
@@ -53,17 +53,17 @@ class LinkedSearch(InputSearch):
         step: Step,
         prototype: Prototype,
         arguments: tuple[Element, ...],
-        links: Links,
+        dependencies: Dependencies,
     ) -> None:
         super().__init__(decision, step, prototype, arguments)
-        self._links = links
+        self._depends = dependencies
         self._given: dict[str, tuple[Element, ...]] = {}
         """The elements that `$each` and the ids of inputs stand for."""
 
     @property
     def independent(self) -> tuple[Input, ...]:
         """The inputs that depend on no other."""
-        return tuple(slot for slot in self.inputs if slot.id not in self._links)
+        return tuple(slot for slot in self.inputs if slot.id not in self._depends)
 
     def assign(self, without: Input | None = None) -> Assignment:
         """The elements of each input, without the one that takes an element a call and what depends on it."""
@@ -82,7 +82,7 @@ class LinkedSearch(InputSearch):
     def _later(self, slot: Input | None) -> frozenset[str]:
         """The inputs that are assigned for each call: that of its element, and those that depend on it."""
         found = {EACH, slot.id} if slot is not None else set()
-        while more := {id for id, names in self._links.items() if id not in found and names & found}:
+        while more := {id for id, names in self._depends.items() if id not in found and names & found}:
             found |= more
         return frozenset(found)
 
@@ -93,7 +93,7 @@ class LinkedSearch(InputSearch):
         left = list(slots)
         while left:
             waiting = {slot.id for slot in left}
-            now = [slot for slot in left if waiting.isdisjoint(self._links.get(slot.id, ()))] or left
+            now = [slot for slot in left if waiting.isdisjoint(self._depends.get(slot.id, ()))] or left
             taken = {eid for eids in given.values() for eid in eids}
             assigned = assign([self._slot(slot, taken) for slot in now])
             if assigned.missing:
@@ -121,6 +121,6 @@ class LinkedSearch(InputSearch):
         return tuple(element for element in found if element is not None)
 
     def _stands_for(self, variables: frozenset[str]) -> Bindings:
-        used = frozenset[str]().union(*self._links.values())
+        used = frozenset[str]().union(*self._depends.values())
         mine = {name: found for name, found in self._given.items() if name in used}
         return {**super()._stands_for(variables), **mine}

@@ -14,7 +14,6 @@ from narval.definitions.recipe.definition import Step
 from narval.engines import commands
 from narval.engines.backoff import wait
 from narval.engines.events import Failure
-from narval.engines.recipe.calls.repeats import is_satisfied
 from narval.engines.recipe.changes import (
     CallExpired,
     CallReturned,
@@ -24,7 +23,8 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun
-from narval.engines.recipe.steps import ask, limit_of
+from narval.engines.recipe.steps.repeats import is_satisfied
+from narval.engines.recipe.steps.running import ask, limit_of
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:

@@ -1,1 +1,0 @@
-"""The calls of a step: their returns, and when they are made again."""

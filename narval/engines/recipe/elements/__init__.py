@@ -1,1 +1,0 @@
-"""Elements: which of them the inputs of steps and the conditions of transitions take."""
