@@ -31,7 +31,7 @@ from narval.source.xml import XmlNode
 _VALUE = re.compile(r"\{(\{\$)|\{(\$[^{}]*)(\}?)")
 """`{{$`, which stands for `{$`; or a value, and its end."""
 _BRACES = re.compile(r"(?<!\{)\{([^{}$][^{}]*)\}")
-"""What stands in braces and is no value, as it does not begin with a variable."""
+"""A text in braces that is no value, as it does not begin with a variable."""
 _MOST_CHARACTERS = 2_000
 _NOWHERE = etree.Element("memory")
 
@@ -136,7 +136,7 @@ def _read_value(reading: Reading, patterns: Patterns, found: re.Match[str], loca
 
 
 def left_as_text(xml: bytes, names: Collection[str]) -> Iterator[str]:
-    """What stands in braces in an argument and is no value, though it uses a variable of these names."""
+    """The texts in braces of an argument that are no values, though they use a variable of these names."""
     uses = re.compile(rf"\$(?:{'|'.join(map(re.escape, names))})(?![\w.-])")
     for node in parse_untrusted(xml).iter("*"):
         for text in (*map(str, node.attrib.values()), node.text or "", node.tail or ""):
