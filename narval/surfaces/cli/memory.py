@@ -12,7 +12,7 @@ import click
 from narval.operations.text import took, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
-from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
+from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import elements, table
@@ -28,7 +28,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 @command("start", example=_START, alters=True)
 @click.argument("name", shell_complete=completion.definitions)
-@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=DocumentFile())
 @click.option(
     "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
 )
@@ -100,7 +100,7 @@ echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
 
 
 @command("add", example=_ADD, alters=True)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
 @click.option("--replace", type=int, metavar="EID", help="Add one element in place of this one.")
 def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
     """Add elements to memory, and print their eids.

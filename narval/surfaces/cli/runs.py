@@ -9,7 +9,7 @@ import click
 from narval.operations.text import xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
-from narval.surfaces.cli.documents import documents_of, naming
+from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
@@ -153,7 +153,7 @@ narval signal 12 reply answer.xml"""
 @command("signal", example=_SIGNAL, alters=True)
 @active_run_argument
 @click.argument("name")
-@click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
+@click.argument("file", metavar="[FILE]", required=False, type=DocumentFile())
 @click.option(
     "--set",
     "pairs",
