@@ -41,10 +41,10 @@ def test_the_id_of_a_token_in_place_of_a_node_is_told_apart(at: At) -> None:
     agent, run = at(LINE)
     [token] = [row["id"] for row in agent.tokens(run)["tokens"]]
     with pytest.raises(
-        NoTokenError, match=f"no node {token}; that is the id of a token: name it as the token"
+        NoTokenError, match=rf"no node {token}; that is the id of a token: name it as the token"
     ):
         agent.complete(run, node=str(token))
-    with pytest.raises(NoTokenError, match="has no node 99$"):
+    with pytest.raises(NoTokenError, match=r"has no node 99$"):
         agent.complete(run, node="99")
 
 
