@@ -24,9 +24,19 @@ from narval.simulation.scenario import (
 )
 
 
-def happen(scheduled: Scheduled, turn: Turn) -> None:
-    """Do what is due. Raises RequestError where nothing is there to do it to, ElementError."""
-    _WAYS[type(scheduled)](scheduled, turn)
+class _UnmetError(Exception):
+    """Nothing is there to do it to, or it is not taken."""
+
+
+def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
+    """Do what is due. Raises ElementError; RequestError, with its place in the file of that path, where
+    nothing is there to do it to.
+    """
+    try:
+        _WAYS[type(scheduled)](scheduled, turn)
+    except _UnmetError as unmet:
+        place = f"{scheduled.line}:{scheduled.column}"
+        raise RequestError(f"{path}:{place}: {unmet}" if path else f"{place}: {unmet}") from None
 
 
 def _start(start: ScheduledStart, turn: Turn) -> None:
@@ -42,7 +52,7 @@ def _arrive(arrival: ScheduledElement, turn: Turn) -> None:
         return
     old = max(_current(turn.agent.memory, arrival.replaces), default=None)
     if old is None:
-        raise _nothing(arrival, "an element", arrival.replaces)
+        raise _nothing("an element", arrival.replaces)
     raise_if_refused(turn, arrival.elements)
     replace_element(turn, old, arrival.elements[0], Origin(inputs=(old,)))
 
@@ -50,7 +60,7 @@ def _arrive(arrival: ScheduledElement, turn: Turn) -> None:
 def _outdate(outdating: ScheduledOutdating, turn: Turn) -> None:
     eids = tuple(_current(turn.agent.memory, outdating.condition))
     if not eids:
-        raise _nothing(outdating, "an element", outdating.condition)
+        raise _nothing("an element", outdating.condition)
     outdate_elements(turn, eids, outdating.reason)
 
 
@@ -58,11 +68,11 @@ def _signal(signal: ScheduledSignal, turn: Turn) -> None:
     told = Signalled(0, 0.0, "", signal.name, tuple(map(OutputElement, signal.elements)))
     runs = list(_runs(signal, turn))
     if not runs:
-        raise _nothing(signal, f"a run of {signal.recipe} under way", signal.condition)
+        raise _nothing(f"a run of {signal.recipe} under way", signal.condition)
     for run in runs:
         for answer in say(turn, run, told):
             if answer.problem is not None:
-                raise RequestError(f"{_place(signal)}: run {run} did not take it: {answer.problem.message}")
+                raise _UnmetError(f"run {run} did not take it: {answer.problem.message}")
 
 
 def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
@@ -80,13 +90,9 @@ def _current(memory: Memory, condition: Condition) -> Iterator[int]:
     return (eid for eid in memory.select(condition.bind()) if eid not in memory.outdated)
 
 
-def _nothing(scheduled: Scheduled, what: str, condition: Condition | None) -> RequestError:
+def _nothing(what: str, condition: Condition | None) -> _UnmetError:
     wanted = f" that fits {condition.text}" if condition is not None else ""
-    return RequestError(f"{_place(scheduled)}: expected {what}{wanted}, found none at that moment")
-
-
-def _place(scheduled: Scheduled) -> str:
-    return f"{scheduled.line}:{scheduled.column}"
+    return _UnmetError(f"expected {what}{wanted}, found none at that moment")
 
 
 _WAYS: dict[type, Callable[..., None]] = {

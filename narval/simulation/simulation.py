@@ -182,7 +182,7 @@ class _Simulation:
                 self._agenda.expect(moment(expectation.at), expectation)
 
     def _schedule(self, scheduled: Scheduled, every: float | None = None, times: float = 1) -> None:
-        work = partial(self._ask, partial(happen, scheduled))
+        work = partial(self._ask, partial(happen, scheduled, self._scenario.path))
         self._agenda.repeat(self._moment(scheduled.at), work, every, times)
 
     def _moment(self, when: Any) -> float:
@@ -220,7 +220,10 @@ class _Simulation:
     def _end(self) -> tuple[float, bool]:
         """The end of time, and True if the scenario says so; else a day after the last thing of it."""
         if self._scenario.until is not None:
-            return self._moment(self._scenario.until), True
+            end = float(self._scenario.until.moment(self._start, self._home.zone))
+            if end < self._start:
+                raise RequestError("until: expected a moment after the start, found one before it")
+            return end, True
         return self._agenda.last(self._start) + A_DAY, False
 
     async def _settle_down(self, progress: Progress) -> None:

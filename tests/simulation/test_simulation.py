@@ -192,8 +192,15 @@ def test_elements_are_replaced_and_outdated_as_people_do_it(shop: Home) -> None:
         </scenario>""",
     )
     assert report.well
-    with pytest.raises(RequestError, match=r"^1:\d+: expected an element that fits order, found none at"):
+    with pytest.raises(
+        RequestError, match=r"^scenarios/it\.xml:1:\d+: expected an element that fits order, found none at"
+    ):
         play(shop, f'<scenario {AT}><outdate at="+1h" match="order"/></scenario>')
+
+
+def test_an_end_before_the_start_is_refused(shop: Home) -> None:
+    with pytest.raises(RequestError, match="until: expected a moment after the start"):
+        play(shop, '<scenario at="2026-03-02T08:00" until="2026-03-01T08:00"/>')
 
 
 def test_a_signal_reaches_the_runs_under_way_that_hold_what_it_is_about(shop: Home) -> None:
