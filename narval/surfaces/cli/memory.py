@@ -16,7 +16,7 @@ from narval.surfaces.cli.documents import DocumentFile, Progress, batches, docum
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import elements, table
-from narval.surfaces.cli.session import Connection, Purpose, Session, connect
+from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
 """Seconds that a daemon is asked to wait for the end of a run at a time."""
@@ -63,7 +63,7 @@ def start(
     if each:
         given["each"] = True
     purpose: Purpose = "work" if wait else "record"
-    with connect(session.home, purpose, session.acting_as) as connection:
+    with session.connect(purpose) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -114,7 +114,7 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        acting = connect(session.home, "record", session.acting_as)
+        acting = session.connect("record")
         with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch, **asked)["eids"]
