@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import ClassVar, Generic, TypeVar
 
@@ -145,11 +145,8 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
 
         `counts` says how many of the elements each was given, if not one.
         """
-        at = 0
-        for (_, scope), count in zip(wanted, counts or repeat(1, len(eids)), strict=True):
-            if scope is not None and count:
-                self.command(commands.MarkUsed(scope, eids[at : at + count]))
-            at += count
+        for scope, given in used(wanted, eids, counts):
+            self.command(commands.MarkUsed(scope, given))
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
     def watch(self, watch: str, wanted: Wanted, *, or_outdated: bool = False) -> None:
@@ -175,6 +172,20 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     def refuse(self, event: Signalled, kind: str, message: str) -> None:
         """Answer a signal: it cannot be done."""
         self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
+
+
+def used(
+    wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()
+) -> Iterator[tuple[MarkScope, tuple[int, ...]]]:
+    """The elements that conditions use up, out of those they were given, and where each is marked as used.
+
+    `counts` says how many of `eids` each condition was given, if not one.
+    """
+    at = 0
+    for (_, scope), count in zip(wanted, counts or repeat(1, len(eids)), strict=True):
+        if scope is not None and count:
+            yield scope, eids[at : at + count]
+        at += count
 
 
 def element_of(event: Signalled, run: int) -> bytes:

@@ -111,10 +111,10 @@ def _fitting(
 def _misfit(prototype: Prototype, raw: OutputElement, element: Element, fitting: list[Output]) -> str:
     if not fitting:
         wanted = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
-        return f"a {element.name} element fits no output; declared: {wanted}"
+        return f"element {element.name} fits no output; declared: {wanted}"
     if len(fitting) > 1:
-        return f"a {element.name} element fits several outputs: {', '.join(output.id for output in fitting)}"
-    return f"a {element.name} element was returned for output {raw.output} but fits {fitting[0].id}"
+        return f"element {element.name} fits several outputs: {', '.join(output.id for output in fitting)}"
+    return f"element {element.name} was returned for output {raw.output} but fits {fitting[0].id}"
 
 
 def _miscount(output: Output, count: int, erred: bool) -> str:

@@ -18,6 +18,7 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "status": ("status",),
     "daemon": ("stop", "reload", "log"),
+    "agents": ("agents", "add_agent", "suspend", "resume", "passivate", "remove_agent"),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
@@ -45,9 +46,9 @@ OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation
 async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
     """The answer to an operation.
 
-    Raises RequestError for an unknown name, a scope the asker has not, another agent than the home's own,
-    and arguments that do not fit.
-    Everything that happened before is recorded first, so that no answer shows what a crash could undo.
+    Raises RequestError for an unknown name, a scope the asker has not, an agent that is not there, and
+    arguments that do not fit. Everything that happened before is recorded first, so that no answer shows what
+    a crash could undo. What is answered of another agent than the home's own says so, as `agent` (G21).
     """
     found = OPERATIONS.get(name)
     if found is None:
@@ -55,9 +56,17 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     if found.scope not in asker.scopes:
         has = " and ".join(sorted(asker.scopes)) or "none"
         raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
-    if asker.agent not in ("", own := daemon.files.settings.name):
-        raise RequestError(f"there is no agent {asker.agent!r:.80} here; this home has {own}")
     found.check(arguments)
     await daemon.rounds.recorded()
     told = {ASKER: asker} if found.wants_asker else {}
-    return await found(daemon, **arguments, **told)
+    if asker.agent in ("", daemon.name):
+        return await found(daemon, **arguments, **told)
+    async with daemon.of(asker.agent) as seen:
+        return _of_agent(await found(seen, **arguments, **told), seen.name)
+
+
+def _of_agent(answer: Any, name: str) -> Any:
+    """An answer, each object of which says what agent it is of."""
+    if isinstance(answer, list):
+        return [_of_agent(item, name) for item in answer]
+    return {**answer, "agent": name} if isinstance(answer, dict) else answer

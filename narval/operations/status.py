@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.home import Holder
+from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -36,7 +38,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
         "home": str(home.path) if home is not None else None,
-        "name": daemon.files.settings.name,
+        "name": daemon.name,
         "version": __version__,
         "pid": holder.pid if holder is not None else None,
         "since": json_forms.moment(holder.since) if holder is not None else None,
@@ -54,9 +56,10 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "executor": {
             "running": counts.running,
             "queued": counts.queued,
-            "given_up": counts.given_up + daemon.questions.given_up,
+            "given_up": counts.given_up + daemon.host.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
+        **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
         "inbox": standing(home.path)._asdict() if home is not None else None,
@@ -65,6 +68,12 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "store": _store_bytes(daemon),
         "memory": _resident() if alive else None,
     }
+
+
+def _agents(daemon: Daemon) -> dict[str, int]:
+    """The number of agents in each state, the home's own among them."""
+    states = Counter(row.state for row in daemon.agents.rows.all())
+    return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 
 def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:

@@ -330,4 +330,5 @@ def _obstacle(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, s
     if scope is None:
         return "one not used before", "used by it"
     run = memory.marks[scope].get(eid)
-    return "one not used before", f"used by {' '.join(scope)}" + (f" in run {run}" if run else "")
+    by = " ".join(scope).removesuffix(" #")
+    return "one not used before", f"used by {by}" + (f" in run {run}" if run else "")

@@ -11,7 +11,7 @@ from narval.errors import RequestError, StoreError
 from narval.memory.elements.element import Element
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
-from narval.runtime.store.batch import AgentRow, Batch, KeptElement, MarkRow
+from narval.runtime.store.batch import HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
 from narval.runtime.store.memory import VolatileAgent, VolatileStore
 from narval.runtime.store.open import look_into
 from narval.runtime.store.rows import number
@@ -65,7 +65,7 @@ def _file(home: Home, settings: Settings) -> Path:
     return Path(url.database)
 
 
-SIMULATED = AgentRow("0" * 32, "simulated")
+SIMULATED = AgentRow(HOME_AGENT, "0" * 32, "simulated")
 """The same agent in each simulation, so that one like another has the same calls."""
 
 

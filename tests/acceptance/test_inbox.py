@@ -231,6 +231,7 @@ def test_a_folder_of_refused_files_that_cannot_be_used_is_told_and_what_waits_is
     drop(narval, "a.xml", "<broken")
     [error] = until(lambda: ask("memory", xpath="error[@type='inbox-stuck']"), "it is told")
     assert "nothing is taken from the inbox until that is put right: inbox/a.xml:1:" in error["xml"]
+    assert "and it cannot be set aside: inbox/refused is no folder; move it away" in error["xml"]
     drop(narval, "b.xml", "<note/>")
     stuck = "stuck: inbox/refused is no folder; move it away; inbox/a.xml waits for that"
     assert stuck in " ".join(narval("status").stdout.decode().split())

@@ -3,7 +3,7 @@
 import pytest
 
 from narval.engines.automaton import changes as automaton
-from narval.engines.automaton.state import APPLY as AUTOMATON
+from narval.engines.automaton.apply import APPLY as AUTOMATON
 from narval.engines.process import changes as process
 from narval.engines.process.apply import APPLY as PROCESS
 from narval.engines.recipe import changes as recipe

@@ -114,6 +114,14 @@ def test_a_command_that_fails_says_why(command: str, fault: str, final: bool) ->
     assert failed.value.final is final
 
 
+def test_a_command_reads_whole_lines(tmp_path: Path) -> None:
+    fake(tmp_path, "note", "#!/bin/sh\ncat >>told\n")
+    for _ in range(2):
+        told(f'<notify way="command" command="{tmp_path}/note"/>', home=tmp_path)
+    first, second = (tmp_path / "told").read_text().split("why 12\n", 1)
+    assert second == f"{first}why 12\n"
+
+
 def test_a_command_that_does_not_end_is_ended_with_what_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

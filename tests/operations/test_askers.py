@@ -244,7 +244,7 @@ def test_a_user_without_a_login_is_a_number() -> None:
 # --- the agent that is meant ------------------------------------------------------------------------------
 
 
-def test_G21_another_agent_than_the_homes_own_is_refused(agent: Agent) -> None:
+def test_G21_an_agent_that_is_not_there_is_refused(agent: Agent) -> None:
     async def asked(name: str) -> Any:
         return await invoke(agent.daemon, PROGRAM.asking(name), "count", {})
 

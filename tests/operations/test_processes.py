@@ -37,6 +37,17 @@ def test_a_token_is_completed_by_its_node_or_its_id_on_the_arcs_of_a_name(at: At
     assert standing(agent, again) == [("a", "complete"), ("c", "complete")]
 
 
+def test_the_id_of_a_token_in_place_of_a_node_is_told_apart(at: At) -> None:
+    agent, run = at(LINE)
+    [token] = [row["id"] for row in agent.tokens(run)["tokens"]]
+    with pytest.raises(
+        NoTokenError, match=rf"no node {token}; that is the id of a token: name it as the token"
+    ):
+        agent.complete(run, node=str(token))
+    with pytest.raises(NoTokenError, match=r"has no node 99$"):
+        agent.complete(run, node="99")
+
+
 def test_an_unknown_arc_is_refused_with_the_arcs_there_are(at: At) -> None:
     agent, run = at(LINE)
     with pytest.raises(

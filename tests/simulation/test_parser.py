@@ -115,7 +115,7 @@ def test_N20_an_answer_must_be_one_that_its_action_may_give(shop: Home) -> None:
   <answer action="shop.orders"><order id="1"/></answer>
 </scenario>""",
     ) == [
-        "2:19: a receipt element fits no output; declared: receipt (receipt[@how='post' and @at])",
+        "2:19: element receipt fits no output; declared: receipt (receipt[@how='post' and @at])",
         "3:19: output receipt (receipt[@how='post' and @at]) is missing",
         "4:19: shop.orders is a source: what it would give, let arrive; an answer can be an error alone",
     ]

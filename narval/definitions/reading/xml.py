@@ -26,6 +26,9 @@ from narval.source.xml import XmlNode
 MOST_FAULTS = 200
 """The faults after which a file is read no further."""
 
+_FEW = 2
+"""The most words that are named as the place of an attribute which another has not."""
+
 INTERNAL = frozenset({"eid", "state"})
 """Attributes that memory gives (tables 2.3-2.5): they may come back in a file and say nothing there."""
 
@@ -161,7 +164,12 @@ class Reading:
                 continue
             name = word.attribute_named(local)
             if name is None:
-                hint = closest(local, word.attributes)
+                places = [
+                    f"<{outer}>" for outer, known in self._words.items() if known.attribute_named(local)
+                ]
+                hint = closest("" if 0 < len(places) <= _FEW else local, word.attributes)
+                if 0 < len(places) <= _FEW:
+                    hint = f"; it belongs in {' or '.join(sorted(places))}{hint}"
                 self.fault_at(entry.node.place(written), f"{entry.word} has no attribute {local!r}{hint}")
             elif name in entry.written:
                 again = f"{name} is given twice, as {entry.written[name]!r} and {written!r}; remove one"

@@ -8,7 +8,7 @@ within the limits that patterns have. What it selects becomes text; of several n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -30,6 +30,8 @@ from narval.source.xml import XmlNode
 
 _VALUE = re.compile(r"\{(\{\$)|\{(\$[^{}]*)(\}?)")
 """`{{$`, which stands for `{$`; or a value, and its end."""
+_BRACES = re.compile(r"(?<!\{)\{([^{}$][^{}]*)\}")
+"""A text in braces that is no value, as it does not begin with a variable."""
 _MOST_CHARACTERS = 2_000
 _NOWHERE = etree.Element("memory")
 
@@ -131,6 +133,14 @@ def _read_value(reading: Reading, patterns: Patterns, found: re.Match[str], loca
         return frozenset()
     patterns.note(value, locate)
     return value.variables
+
+
+def left_as_text(xml: bytes, names: Collection[str]) -> Iterator[str]:
+    """The texts in braces of an argument that are no values, though they use a variable of these names."""
+    uses = re.compile(rf"\$(?:{'|'.join(map(re.escape, names))})(?![\w.-])")
+    for node in parse_untrusted(xml).iter("*"):
+        for text in (*map(str, node.attrib.values()), node.text or "", node.tail or ""):
+            yield from (found[0] for found in _BRACES.finditer(text) if uses.search(found[1]))
 
 
 def fill(xml: bytes, bindings: Mapping[str, Sequence[Element]]) -> bytes:

@@ -9,6 +9,7 @@ from narval.definitions.library import Definition, Library
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
+from narval.definitions.recipe.arguments import left_as_text
 from narval.definitions.recipe.definition import Recipe, Step
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
@@ -144,9 +145,13 @@ def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others."""
+    """Warnings about recipes that can only call themselves, directly or by way of others, and about what
+    looks like a value of an argument and is none.
+    """
+    recipes = list(recipes)
     endless = _endless(library)
-    return [
+    values = [warning for recipe in recipes for warning in _text_for_value(recipe)]
+    return values + [
         Fault(
             recipe.path,
             recipe.line,
@@ -158,6 +163,16 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
         for recipe in recipes
         if (circle := _circle(recipe.full_name, endless)) is not None
     ]
+
+
+def _text_for_value(recipe: Recipe) -> Iterator[Fault]:
+    """A warning for all that stands in braces in arguments and has a variable, but not at its beginning."""
+    names = {*recipe.steps, *recipe.names, "plan"}
+    for step in recipe.steps.values():
+        for text in (text for xml in step.arguments for text in left_as_text(xml, names)):
+            message = f"step {step.id!r}: {text} stays as it stands, for a value begins with its variable"
+            better = "write it so, such as {$plan/@eid}, or leave the variable out"
+            yield Fault(recipe.path, step.line, 1, f"{message}; {better}", warning=True)
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,8 @@ from typing import Any
 from narval.definitions.automaton.definition import Automaton, told
 from narval.engines import commands
 from narval.engines.automaton import completion, start
+from narval.engines.automaton.apply import APPLY
+from narval.engines.automaton.apply import apply as apply
 from narval.engines.automaton.changes import (
     AutomatonChange,
     CallLate,
@@ -27,8 +29,7 @@ from narval.engines.automaton.explain import parts as parts
 from narval.engines.automaton.explain import render as render
 from narval.engines.automaton.explain import waiting_for as waiting_for
 from narval.engines.automaton.graph import graph as graph
-from narval.engines.automaton.state import APPLY, AutomatonState
-from narval.engines.automaton.state import apply as apply
+from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Command
 from narval.engines.dates import has_come
 from narval.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired

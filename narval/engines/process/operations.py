@@ -255,7 +255,11 @@ def _nodes(decision: ProcessDecision, arguments: Arguments) -> list[str]:
     path = tuple(str(external).split(":")) if external else None
     found = [node.id for node in decision.definition.named(name, path)]
     if not found:
-        raise OperationRefused("no-token", f"process {decision.definition.full_name} has no node {name}")
+        is_token = name.isdecimal() and int(name) in decision.state.nodes
+        hint = "; that is the id of a token: name it as the token" if is_token else ""
+        raise OperationRefused(
+            "no-token", f"process {decision.definition.full_name} has no node {name}{hint}"
+        )
     return found
 
 

@@ -85,7 +85,10 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 def _reckoned(transition: Transition, state: PlanState) -> str:
     """The appointments of a transition as they are written (N41), and the elements that they are of (N45)."""
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
-    written = " or ".join(appointment.text for appointment in transition.appointments)
+    ways = [appointment.text for appointment in transition.appointments]
+    if ways and transition.times:
+        ways.append("at a date that comes again")
+    written = " or ".join(ways) + (", whichever is first" if len(ways) > 1 else "")
     return "; ".join([written, *of]) if written else ""
 
 

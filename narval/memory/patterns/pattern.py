@@ -355,7 +355,8 @@ class Bound:
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
     """True if an element fits a pattern, as it would in a recipe (N9, N10): what actions try patterns with.
 
-    Raises PatternError, a NarvalError, for what is no pattern of the element alone.
+    `namespaces` are the prefixes that the pattern uses. Raises PatternError, a NarvalError, for what is no
+    pattern, or uses a variable.
     """
     compiled = compile_pattern(pattern, namespaces)
     if compiled.variables:

@@ -71,9 +71,9 @@ class CallContext(msgspec.Struct, eq=False):
     """One call: who calls what with which inputs, and what the action says of it.
 
     For the action: `id` is the same when the call is tried again, so an effect outside can be made once
-    (N37); `attempt` is the number of the try, 1 for the first (N29). `run` and `step` name the caller,
-    `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the folder
-    against which relative paths are read, or None for a home in memory.
+    (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
+    caller, `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the
+    folder against which relative paths are read, or None for a home in memory.
 
     For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
     of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
@@ -99,6 +99,7 @@ class CallContext(msgspec.Struct, eq=False):
     fetch_allow: tuple[str, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
+    agent: str = ""
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the work is; surfaces show the last report."""

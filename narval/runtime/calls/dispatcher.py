@@ -25,6 +25,7 @@ from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.runtime.calls.nested_runs import begin_run
 from narval.runtime.calls.targets import CallTargets, PreparedCall
+from narval.runtime.store.batch import AgentRow
 
 log = logging.getLogger("narval.perform")
 
@@ -42,9 +43,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent.
 
-    `home` is the folder of the home, `prefix` the id of the agent (G1), with which outside ids of calls
-    begin. `timeout` is the time limit of calls that have none of their own, in seconds. `preparers` prepare,
-    by kind, the calls that are made in a way of their own.
+    `home` is the folder of the home; outside ids of calls begin with the id of the agent (G1). `timeout` is
+    the time limit of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls
+    that are made in a way of their own.
     """
 
     def __init__(
@@ -55,15 +56,16 @@ class Dispatcher:
         post: Post,
         *,
         home: Path | None,
-        prefix: str,
+        identity: AgentRow,
         timeout: float | None,
         preparers: Mapping[str, Prepare],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
-        self._in_flight = CallsInFlight(executor, post)
+        self.identity = identity
+        self.in_flight = CallsInFlight(executor, post)
         self.is_stopping = False
         self._timeout = timeout
-        self._post, self._home, self._prefix = post, home, prefix
+        self._post, self._home = post, home
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
             **dict.fromkeys(runnable_kinds(), self._call_run),
@@ -163,11 +165,11 @@ class Dispatcher:
 
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
-        return f"{self._prefix}.{call}"
+        return f"{self.identity.id}.{call}"
 
     def busy(self) -> bool:
         """True if some call may yet go on by itself."""
-        return self._in_flight.busy()
+        return self.in_flight.busy()
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Dispatcher:
         timeout = call.timeout
         if timeout is None and target.where not in _UNLIMITED:
             timeout = self._timeout
-        self._in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
+        self.in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
         return None
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
@@ -200,19 +202,16 @@ class Dispatcher:
         target, payload, timeout, finished = prepared
         if target.where == "inline" and (outcome := self._at_once(run, call, target, {})) is not None:
             return returned(call.call, outcome if finished is None else finished(outcome))
-        self._in_flight.start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
+        self.in_flight.start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
         return None
 
     def _at_once(self, run: Run, call: Call, target: Target, inputs: Inputs) -> Outcome | None:
         """The outcome of an inline call, if it may be answered here and now."""
         if call.on_restart == "error":
             return None
-        id = self.outside_id(call.call)
-        return self._executor.at_once(
-            CallContext(
-                id, run.eid, call.step, self._home, None, call.attempt, target, inputs, self._executor.clock
-            )
-        )
+        asked = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        clock, agent = self._executor.clock, self.identity.name
+        return self._executor.at_once(CallContext(*asked, target, inputs, clock, agent=agent))
 
     def _context(
         self,
@@ -225,8 +224,8 @@ class Dispatcher:
     ) -> CallContext:
         made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
-        clock = self._executor.clock
-        return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload)
+        clock, agent = self._executor.clock, self.identity.name
+        return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload, agent=agent)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ class FairQueue:
     """A queue for each family, and whose turn it is. An operation costs the same however many calls wait."""
 
     def __init__(self) -> None:
-        self._families: OrderedDict[int, OrderedDict[RunningCall, None]] = OrderedDict()
+        self._families: OrderedDict[tuple[str, int], OrderedDict[RunningCall, None]] = OrderedDict()
         """The calls by family, the family whose turn it is in front; none is empty."""
         self._count = 0
 
@@ -25,7 +25,7 @@ class FairQueue:
 
     def add(self, running: RunningCall) -> None:
         """Add a call behind those of its family."""
-        self._families.setdefault(running.call.family, OrderedDict())[running] = None
+        self._families.setdefault(_family(running), OrderedDict())[running] = None
         self._count += 1
 
     def next(self) -> RunningCall:
@@ -39,16 +39,21 @@ class FairQueue:
 
     def remove(self, running: RunningCall) -> None:
         """Remove a call."""
-        calls = self._families[running.call.family]
+        calls = self._families[_family(running)]
         del calls[running]
         if not calls:
-            del self._families[running.call.family]
+            del self._families[_family(running)]
         self._count -= 1
 
     def clear(self) -> None:
         """Remove all calls."""
         self._families.clear()
         self._count = 0
+
+
+def _family(running: RunningCall) -> tuple[str, int]:
+    """The family of a call, whatever agent it is of."""
+    return running.call.agent, running.call.family
 
 
 class QueuedBackend(ABC):

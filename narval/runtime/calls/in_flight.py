@@ -33,6 +33,17 @@ class CallsInFlight:
         """True if some call may yet go on by itself: a source that has caught up waits for the world."""
         return not all(self._executor.caught_up(id) for id in self._ids)
 
+    def any(self) -> bool:
+        """True while there is one."""
+        return bool(self._ids)
+
+    def abandon_all(self) -> tuple[str, ...]:
+        """Give up all of them; their ids."""
+        ids = tuple(self._ids)
+        for id in ids:
+            self._executor.abandon(id)
+        return ids
+
     def start(self, run: Run, call: Call, context: CallContext, finish: Finish | None = None) -> None:
         """Have the executor answer a call. Raises what keeps it from being made."""
         done = partial(self._done, run.eid, call.call, context.id, finish)

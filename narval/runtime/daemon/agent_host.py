@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,10 @@ from narval.runtime.agent.loop import Delivery, Loop, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
+from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
 
@@ -28,14 +31,35 @@ MOST_LOGGED = 1_000
 class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
-    def __init__(self, loop: Loop, dispatcher: Dispatcher, main_loop: MainLoop) -> None:
-        self.loop, self.dispatcher, self._main_loop = loop, dispatcher, main_loop
+    def __init__(
+        self, loop: Loop, dispatcher: Dispatcher, questions: QuestionAnswerer, main_loop: MainLoop
+    ) -> None:
+        self.loop, self.dispatcher, self.questions = loop, dispatcher, questions
+        self._main_loop = main_loop
         self._waiters = Waiters()
+        self.last_turn = 0.0
+        """The moment of its last turn (seconds since 1970)."""
+        self._users = 0
+        self._on_fault: Callable[[Exception], bool] = lambda error: False
 
     @property
     def agent(self) -> AgentState:
         """The agent that is at work."""
         return self.loop.agent
+
+    @property
+    def is_in_use(self) -> bool:
+        """True while somebody asks it something, or keeps it open."""
+        return self._users > 0
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Count as in use meanwhile."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
@@ -76,6 +100,7 @@ class AgentHost:
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
+        self.last_turn = turn.transaction.at
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
@@ -85,18 +110,29 @@ class AgentHost:
             self._waiters.over(run.eid)
         self._waiters.turned()
 
+    def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
+        """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""
+        self._on_fault = on_fault
+
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that a turn broke down; True if that costs this activation alone."""
+        return self._on_fault(error)
+
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
         self.loop.intake.close(error)
         self._waiters.give_up(error)
+        self.questions.close()
 
     def _log_failure(self, run: Run) -> None:
         element = self.agent.memory.element(run.error) if run.error is not None else None
         kind, message, step = read_error(element) if element is not None else ("failed", "", "")
         where = f" in step {step}" if step else ""
+        name = "" if self.agent.store.agent == HOME_AGENT else self.dispatcher.identity.name
+        of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
         said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
         if run.caller is None:
-            log.warning("%s; `narval why %d` tells more", said, run.eid)
+            log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
         else:
-            log.info("%s", said)
+            log.info("%s%s", of, said)

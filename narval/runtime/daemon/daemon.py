@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Container
+from contextlib import ExitStack, asynccontextmanager
+from copy import copy
 from functools import partial
 from typing import Any
 
-from narval.errors import DaemonGoneError, RequestError
-from narval.memory.elements.control_elements import ACTED
+from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.damage_report import report_damage
-from narval.runtime.agent.loop import Loop
-from narval.runtime.agent.recovery import restore, restore_runs
 from narval.runtime.agent.turn import Turn
-from narval.runtime.agent.view import Surroundings
-from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
-from narval.runtime.calls.process_code.questions import QuestionAnswerer
-from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.calls.targets import CallTargets
+from narval.runtime.daemon.activations import Activations, acted_before, bring_back_runs, go_on
 from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agent_rows import AgentRows, register
+from narval.runtime.daemon.agents import Agents
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
+from narval.runtime.daemon.host_maker import HostMaker
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
@@ -36,8 +32,9 @@ from narval.runtime.daemon.watcher import FileWatcher
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import Settings
+from narval.runtime.home.settings import FILE, Settings
 from narval.runtime.home.shipped import unloaded
+from narval.runtime.store.batch import HOME_AGENT, AgentRow
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
@@ -48,7 +45,10 @@ log = logging.getLogger("narval.daemon")
 
 
 class Daemon:
-    """A home at work: an agent at its host, the main loop, the files that count, store, log."""
+    """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
+
+    `of` gives it as another agent sees it, who is `host` then.
+    """
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Daemon:
         host: AgentHost,
         files: FilesInForce,
         logbook: Logbook,
-        questions: QuestionAnswerer,
+        agents: Agents,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
         self.host, self.files = host, files
-        self.logbook, self.questions = logbook, questions
+        self.logbook, self.agents = logbook, agents
         self.since = main_loop.rounds.clock.now()
         self._closing = closing
         self._watcher: FileWatcher | None = None
@@ -121,6 +121,29 @@ class Daemon:
             return
         self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files)
         self.main_loop.expect(self._watcher.is_busy)
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[Daemon]:
+        """The daemon as an agent sees it, which is activated and stays so meanwhile.
+
+        Raises RequestError where there is no agent of that name, StoreError where it cannot be restored.
+        """
+        seen = copy(self)
+        if name == self.files.settings.name:
+            seen.host = self.agents.rows.own
+            yield seen
+            return
+        async with self.agents.asked(name) as seen.host:
+            yield seen
+
+    @property
+    def name(self) -> str:
+        """The name of the agent that is asked."""
+        return (
+            self.files.settings.name
+            if self.agent.store.agent == HOME_AGENT
+            else self.host.dispatcher.identity.name
+        )
 
     @property
     def agent(self) -> AgentState:
@@ -186,22 +209,19 @@ class Daemon:
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
         host, agent = self.host, self.agent
-        clock = self.rounds.clock
         self._collect_output()
-        latest = restore_runs(agent)
-        has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
-        if not self.record_only and (has_moved or clock.now() < latest):
-            agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
+        bring_back_runs(host, self.rounds.clock.now())
         self.files.keep(run.definition for run in agent.runs.active.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         if self.record_only:
-            await host.submit(lambda turn: self.files.sync_declared(turn, declared))
+            await host.submit(partial(self._begin, declared, ()))
             return
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
-        await host.submit(partial(self._begin, declared))
+        await host.submit(partial(self._begin, declared, acted_before(host)))
+        self.agents.at_work.start()
         self._log_start()
 
     def _collect_output(self) -> None:
@@ -210,22 +230,12 @@ class Daemon:
         if not self.record_only:
             self._closing.callback(capture_output())
 
-    def _begin(self, declared: list[bytes] | None, turn: Turn) -> None:
-        """Report what the store could not give back, and start what is to be started at each start."""
-        again = frozenset(turn.agent.memory.marks.get(ACTED, ()))
-        if self.agent.store.meta.get("zone") != self.agent.clockwork.zone:
-            turn.transaction.batch.meta.append(("zone", self.agent.clockwork.zone))
-        self._record_name(turn)
-        for run in [run for run in self.agent.runs.active.values() if run.unreadable]:
-            turn.fail_unreadable(run)
-        report_damage(turn)
-        self.files.sync_declared(turn, declared, again)
-
-    def _record_name(self, turn: Turn) -> None:
-        """Let the store have the agent's name as the settings say it now."""
+    def _begin(self, declared: list[bytes] | None, again: Container[int], turn: Turn) -> None:
+        """Go on as the store says, and let it have the agent's name as the settings say it now."""
         known, name = self.agent.store.identity(), self.files.settings.name
-        if known.name != name:
-            turn.transaction.batch.agents.append(known._replace(name=name))
+        if known.name != name and not self.record_only:
+            register(known._replace(name=name), turn)
+        go_on(turn, self.host, self.files, declared, again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
@@ -272,59 +282,45 @@ def assemble(
     """
     files, bell = home or model, Bell()
     loaded = loader.load() if loaded is None else loaded
-    agent = restore(
-        loaded.library,
-        store.of(),
-        zone=settings.timezone or machine_zone(),
-        since=clock.now(),
-        forget_after=settings.forget_after,
-        history_entries=settings.history_entries,
-    )
-    agent.runs.families.limit(settings.run_depth, settings.run_family)
-    agent_id = agent.store.identity().id
+    own = _named(store, settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
     is_up_to_date = None
     if executor is None:
-        programs = programs_of(files, agent_id, record_only=record_only, is_known=agent.runs.__contains__)
-        executor = Executor(settings.limits, clock=clock, programs=programs, zone=agent.clockwork.zone)
+        programs = programs_of(
+            files, own, record_only=record_only, is_known=lambda agent, run: at_work.knows_run(agent, run)
+        )
+        zone = settings.timezone or machine_zone()
+        executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
         is_up_to_date = programs.is_up_to_date
     executor.notify(lambda call: bell.ring())
-    folder = files.path if files is not None else None
-    targets = CallTargets(agent, folder)
-    dispatcher = Dispatcher(
-        agent,
-        executor,
-        targets,
-        lambda item: host.post(item),
-        home=folder,
-        prefix=agent_id,
-        timeout=settings.call_timeout,
-        preparers={"node": NodeCalls(agent, targets).prepare},
-    )
-    questions = QuestionAnswerer(targets.function_of)
-    surroundings = Surroundings(schemas, partial(questions.ask, agent), is_up_to_date)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
-    loop = Loop(
-        agent,
-        surroundings,
-        dispatcher.dispatch,
-        dispatcher.answer,
-        limit=settings.turn_limit,
-        record_only=record_only,
-        is_volatile=store.is_volatile,
-    )
     committer = Committer(store, syncs=settings.durability == "power")
     stop = Stop(executor, settings.stop_grace, bell.ring)
     rounds = Rounds(clock, committer, stop, bell)
     main_loop = MainLoop(rounds, executor, stop, bell)
-    host = AgentHost(loop, dispatcher, main_loop)
-    rounds.add(host)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
+    maker = HostMaker(store, files, main_loop, lambda: in_force.now, is_up_to_date, record_only=record_only)
+    host = maker.make(own.agent, own.name, loaded.library, schemas, since=clock.now())
+    rounds.add(host)
     files_in_force = FilesInForce(
         home, loader, HomeFiles.of(loaded, schemas, settings), host, in_force, executor.renew
     )
-    for close in (committer.close, bell.close, questions.close):
+    rows = AgentRows(host, lambda: in_force.now.name, store.agents())
+    at_work = Activations(rows, rounds, maker, files_in_force)
+    agents = Agents(rows, at_work, store)
+    for close in (committer.close, bell.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
-    return Daemon(home, store, main_loop, host, files_in_force, logbook, questions, closing)
+    return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+
+
+def _named(store: Store, name: str) -> AgentRow:
+    """The home's own agent, named as the settings say. Raises SettingsError for the name of another."""
+    own = store.of().identity()
+    if any(row.name == name and row.agent != own.agent for row in store.agents()):
+        wanted = "expected a name that no other agent of this home has"
+        raise SettingsError(
+            f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one"
+        )
+    return own._replace(name=name)

@@ -148,7 +148,8 @@ class DropFolder:
             folder.joinpath(target.name + REASON).write_text(reason + "\n", "utf-8", "replace")
             claim.path.rename(target)
         except OSError as error:
-            raise NotSetAsideError(f"{reason}; and it cannot be set aside: {error}") from error
+            why = standing(self._folder.parent).stuck or error.strerror
+            raise NotSetAsideError(f"{reason}; and it cannot be set aside: {why}") from error
         log.warning("%s; it is in %s/%s", reason, FOLDER, REFUSED)
 
     def _warn_once(self, name: str, message: str) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from narval.definitions.library import Definition, Parsed
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
+from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agent_host import AgentHost
@@ -30,7 +32,8 @@ log = logging.getLogger("narval.daemon")
 class FilesInForce:
     """The definitions, schemas and settings that count, what is wrong with them, and their renewal.
 
-    `home` is None where there are no files. `files` are those of the start; what `load` adds is kept when
+    They count for the agent of `host`, which is the home's own, and for all that follow them (G4). `home` is
+    None where there are no files. `files` are those of the start; what `load` adds is kept when
     they are read again. `renew_workers` is called when modules have changed.
     """
 
@@ -46,6 +49,7 @@ class FilesInForce:
         self.loaded = files.loaded
         self._home, self._loader, self._files = home, loader, files
         self._host, self._settings, self._renew_workers = host, settings, renew_workers
+        self._followers: dict[AgentHost, None] = {}
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
 
@@ -69,9 +73,32 @@ class FilesInForce:
         self.loaded = loaded
         if not self._host.loop.record_only:
             import_engines(loaded.library)
-        self._host.agent.use(loaded.library)
+        self._use_for(self._host)
+
+    def follow(self, host: AgentHost) -> None:
+        """Let the definitions count for one more agent, now and after each change."""
+        self._use_for(host)
+        self._followers[host] = None
+
+    def leave(self, host: AgentHost) -> None:
+        """Let no further change count for an agent."""
+        self._followers.pop(host, None)
+
+    def _use_for(self, host: AgentHost) -> None:
+        loaded = self.loaded
+        host.agent.use(loaded.library)
         modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
-        self._host.dispatcher.targets.use(loaded.library, modules)
+        host.dispatcher.targets.use(loaded.library, modules)
+
+    def _tell_followers(self) -> None:
+        """Have all that follow take over at their next turn what counts now."""
+        for host in self._followers:
+            host.post(Request(partial(self._take_over, host), _ignore))
+
+    def _take_over(self, host: AgentHost, turn: Turn) -> None:
+        self._use_for(host)
+        turn.surroundings.use_schemas(self.schemas)
+        self.sync_declared(turn, None)
 
     def keep(self, definitions: Iterable[Definition]) -> None:
         """Have those modules that ship which runs under way name, though no file may name them now (N31)."""
@@ -101,14 +128,17 @@ class FilesInForce:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.loaded.with_definitions(text)
         self._added.append(text)
-        self.use(loaded)
-        await self._host.submit(lambda turn: self.sync_declared(turn, None))
+        await self._add(loaded)
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
-        self.use(self.loaded.with_parsed(source, parsed))
-        await self._host.submit(lambda turn: self.sync_declared(turn, None))
+        await self._add(self.loaded.with_parsed(source, parsed))
         return parsed.definitions
+
+    async def _add(self, loaded: Loaded) -> None:
+        self.use(loaded)
+        self._tell_followers()
+        await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
     async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
         """Read the home again, and take over in one turn what has changed; True if anything had.
@@ -144,3 +174,8 @@ class FilesInForce:
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
         self.sync_declared(turn, files.declared)
+        self._tell_followers()
+
+
+def _ignore(value: Any, error: Any) -> None:
+    """Do nothing: nobody waits for this answer."""

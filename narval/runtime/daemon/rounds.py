@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
 from narval.runtime.agent.agent import AgentState
@@ -48,6 +49,15 @@ class Participant(Protocol):
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
 
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that its turn broke down; True if that costs nobody else, and it has left the rounds."""
+
+
+class Alarm(NamedTuple):
+    """Something that is to happen at a moment within a round; `ring` is given the present moment."""
+
+    ring: Callable[[float], None]
+
 
 class Rounds:
     """The agents at work in a daemon, and those of them that are to have a turn.
@@ -65,9 +75,9 @@ class Rounds:
         self._clock_watch, self._committer = ClockWatch(clock), committer
         self._stop, self._bell = stop, bell
         self._ready: dict[Participant, None] = {}
-        self._moments: TimerQueue[Participant, None] = TimerQueue()
-        self._awaited: dict[Participant, float] = {}
-        """The moments in the queue by agent."""
+        self._moments: TimerQueue[Participant | Alarm, None] = TimerQueue()
+        self._awaited: dict[Participant | Alarm, float] = {}
+        """The moments in the queue, by agent or by who is to be called."""
         stop.announce_to(self._perform_no_more)
 
     @property
@@ -81,6 +91,17 @@ class Rounds:
         if self._stop.requested:
             participant.dispatcher.stop()
         self.has_work(participant)
+
+    def remove(self, participant: Participant) -> None:
+        """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
+        self.participants.pop(participant, None)
+        self._ready.pop(participant, None)
+        if self._awaited.pop(participant, None) is not None:
+            self._moments.discard(participant)
+
+    def call_at(self, moment: float | None, alarm: Alarm) -> None:
+        """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
+        self._await(alarm, moment)
 
     def has_work(self, participant: Participant) -> None:
         """Let an agent have a turn in the next round."""
@@ -126,8 +147,14 @@ class Rounds:
                 await under_way
             quits = False
             for participant, turn in made:
-                participant.perform(turn)
+                try:
+                    participant.perform(turn)
+                except Exception as error:
+                    if not participant.broke_down(error):
+                        raise
                 quits |= turn.transaction.quit
+                if participant not in self.participants:
+                    continue
                 if participant.loop.has_work():
                     self._ready[participant] = None
                 else:
@@ -156,17 +183,26 @@ class Rounds:
         if self._awaited:
             while (due := self._moments.pop_due(now)) is not None:
                 del self._awaited[due[1]]
-                self._ready[due[1]] = None
+                if isinstance(due[1], Alarm):
+                    due[1].ring(now)
+                else:
+                    self._ready[due[1]] = None
         ready, self._ready = [*self._ready], {}
         made: list[tuple[Participant, Turn]] = []
         until = 0.0
         for participant in ready:
             if until and time.perf_counter() > until:
-                self._ready = dict.fromkeys((*ready[len(made) :], *self._ready))  # they come first next time
+                self._ready = dict.fromkeys(
+                    (*ready[ready.index(participant) :], *self._ready)
+                )  # they come first next time
                 break
             if not until and len(ready) > 1:
                 until = time.perf_counter() + SLICE
-            made.append((participant, participant.loop.decide(now)))
+            try:
+                made.append((participant, participant.loop.decide(now)))
+            except Exception as error:
+                if not participant.broke_down(error):
+                    raise
         return made
 
     def _reckon(self, jump: Jump) -> None:
@@ -179,14 +215,15 @@ class Rounds:
     def _await_moment(self, participant: Participant) -> None:
         """Note when an agent that has come to rest is due by itself."""
         at = participant.loop.next_moment()
-        if at == self._awaited.get(participant):
-            return
-        if at is None:
-            del self._awaited[participant]
-            self._moments.discard(participant)
-        else:
-            self._awaited[participant] = at
-            self._moments.push(at, participant, None)
+        if at != self._awaited.get(participant):
+            self._await(participant, at)
+
+    def _await(self, key: Participant | Alarm, at: float | None) -> None:
+        if at is not None:
+            self._awaited[key] = at
+            self._moments.push(at, key, None)
+        elif self._awaited.pop(key, None) is not None:
+            self._moments.discard(key)
 
     def _break_down(self, error: NarvalError) -> None:
         """Perform nothing of the round, and answer all that wait with `error`."""

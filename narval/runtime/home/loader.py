@@ -66,7 +66,7 @@ class Loader:
 
     def keep(self, references: Iterable[Reference]) -> None:
         """Have the modules that ship which these name, whatever the files name (N31)."""
-        self._kept = tuple(references)
+        self._kept = tuple(dict.fromkeys((*self._kept, *references)))
 
     def _parse(self, source: Source) -> Parsed:
         digest, parsed = self._parsed.get(source.path, ("", None))

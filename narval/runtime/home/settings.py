@@ -64,7 +64,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
     of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
     nothing of its own. `threads`, `workers`: how many calls run at once there (as the machine has processors,
-    unless told). `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
+    unless told). `idle_after`: how long an agent besides the home's own stays in memory with nothing to do.
+    `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
@@ -83,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workers: int = CallLimits().workers
     worker_memory: int | None = None
     stop_grace: float = 10.0
+    idle_after: float = 60.0
     forget_after: float | None = None
     turn_limit: int = 1000
     history_entries: int = 10_000
@@ -250,6 +252,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "workers": _count,
     "worker_memory": _or_none(_size),
     "stop_grace": duration,
+    "idle_after": duration,
     "forget_after": _or_none(duration),
     "turn_limit": _count,
     "history_entries": _count,

@@ -25,11 +25,22 @@ Eid = Annotated[int, msgspec.Meta(ge=0)]
 """The number of an element or run; 0 stands for none where one may be missing."""
 
 
-class AgentRow(NamedTuple):
-    """An agent: a random id of 128 bits, as 32 hex digits, made once (G1), and a name."""
+ACTIVE, PASSIVE, SUSPENDED = "active", "passive", "suspended"
+"""The states of an agent: at work while a daemon is; rows of the store; that until somebody resumes it."""
 
+
+class AgentRow(NamedTuple):
+    """An agent under its number: a random id of 128 bits, as 32 hex digits, made once (G1), and a name.
+
+    `why` it is suspended. A passive one is to be activated at `wake_at` (seconds since 1970), if at all.
+    """
+
+    agent: int
     id: str
     name: str
+    state: str = ACTIVE
+    why: str = ""
+    wake_at: float | None = None
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
@@ -156,7 +167,7 @@ class Batch(msgspec.Struct, eq=False):
 
     agent: int = HOME_AGENT
     agents: list[AgentRow] = _rows()
-    """The agent itself."""
+    """The agent itself, or any other of its store."""
     definitions: list[DefinitionRow] = _rows()
     elements: list[Added] = _rows()
     outdated: list[int] = _rows()
@@ -183,6 +194,8 @@ class Batch(msgspec.Struct, eq=False):
     """Their marks go with them; their keys stay (N37)."""
     forgotten_runs: list[int] = _rows()
     """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
+    removed_agents: list[int] = _rows()
+    """The numbers of agents that go, with all that they have."""
 
     def __bool__(self) -> bool:
         return bool(self.journal) or any(slots_of(self))

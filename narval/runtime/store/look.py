@@ -24,6 +24,7 @@ from narval.errors import StoreError
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
     HOME_AGENT,
+    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
@@ -77,6 +78,10 @@ class Look(Store):
     def is_still(self) -> bool:
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
+
+    def agents(self) -> list[AgentRow]:
+        """All agents, by number."""
+        return self._tables.agents()
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""

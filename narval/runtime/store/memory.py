@@ -23,7 +23,7 @@ from narval.runtime.store.batch import (
     SnapshotRow,
 )
 from narval.runtime.store.codec import encode_entry
-from narval.runtime.store.statements import new_agent
+from narval.runtime.store.statements import DEFAULT_NAME, new_agent
 from narval.runtime.store.store import AgentStore, Store
 
 
@@ -80,8 +80,6 @@ class VolatileAgent(AlwaysNew):
             self._snapshots.update((row.run, row) for row in batch.snapshots)
         if batch.meta:
             self._meta.update(batch.meta)
-        for row in batch.agents:
-            self._row = row
         for definition in batch.definitions:
             self._define(definition)
         for run, seq, keep in batch.trimmed:
@@ -101,8 +99,12 @@ class VolatileAgent(AlwaysNew):
         self._definitions[new.digest, new.kind, new.name] = new
 
     def identity(self) -> AgentRow:
-        """The agent's id and name."""
+        """The agent as it is registered."""
         return self._row
+
+    def register(self, row: AgentRow) -> None:
+        """Be known by this row from now on."""
+        self._row = row
 
     @property
     def meta(self) -> Mapping[str, str]:
@@ -151,13 +153,21 @@ class VolatileStore(Store):
             known = self._agents[agent] = self._new(agent)
         return known
 
+    def agents(self) -> list[AgentRow]:
+        """All agents that were asked for, by number."""
+        return [self._agents[number].identity() for number in sorted(self._agents)]
+
     def _new(self, agent: int) -> VolatileAgent:
-        return VolatileAgent(agent, new_agent())
+        return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
 
     def commit(self, *batches: Batch) -> None:
         """Keep what is asked for later."""
         for batch in batches:
             self.of(batch.agent).keep(batch)
+            for row in batch.agents:
+                self.of(row.agent).register(row)
+            for number in batch.removed_agents:
+                self._agents.pop(number, None)
 
     def make_room(self) -> None:
         """Nothing to have ready."""

@@ -126,6 +126,10 @@ class Tables:
         with self._rows(name, given) as rows:
             yield from rows
 
+    def agents(self) -> list[AgentRow]:
+        """All agents, by number. Raises StoreError."""
+        return list(typed(AgentRow, self.read("agents"), "agents", self.name))
+
     @contextmanager
     def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
         try:
@@ -150,7 +154,7 @@ class DatabaseAgent(AgentStore):
             yield from typed(row, found, query, self._tables.name, error)
 
     def identity(self) -> AgentRow:
-        """The agent's id and name."""
+        """The agent as it is registered."""
         rows = list(self._typed(AgentRow, "agent"))
         if not rows:
             raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
@@ -219,6 +223,10 @@ class Database(Store):
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
+
+    def agents(self) -> list[AgentRow]:
+        """All agents, by number."""
+        return self._tables.agents()
 
     def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
         """The store as one agent sees it."""

@@ -5,6 +5,9 @@ CREATE TABLE agents (
 	agent INTEGER NOT NULL,
 	id TEXT NOT NULL,
 	name TEXT NOT NULL,
+	state TEXT NOT NULL,
+	why TEXT NOT NULL,
+	wake_at DOUBLE,
 	PRIMARY KEY (agent)
 )
  WITHOUT ROWID;
@@ -142,7 +145,7 @@ CREATE TABLE snapshots (
  WITHOUT ROWID;
 
 -- name: put agent
-INSERT INTO agents (agent, id, name) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET id = excluded.id, name = excluded.name;
+INSERT INTO agents (agent, id, name, state, why, wake_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET id = excluded.id, name = excluded.name, state = excluded.state, why = excluded.why, wake_at = excluded.wake_at;
 
 -- name: supersede definition
 UPDATE definitions SET current=false WHERE definitions.agent = ? AND definitions.kind = ? AND definitions.name = ? AND definitions.digest != ?;
@@ -225,10 +228,50 @@ DELETE FROM journal WHERE journal.agent = ? AND journal.run = ?;
 -- name: drop snapshot
 DELETE FROM snapshots WHERE snapshots.agent = ? AND snapshots.run = ?;
 
+-- name: remove meta
+DELETE FROM meta WHERE meta.agent = ?;
+
+-- name: remove elements
+DELETE FROM elements WHERE elements.agent = ?;
+
+-- name: remove contexts
+DELETE FROM contexts WHERE contexts.agent = ?;
+
+-- name: remove marks
+DELETE FROM marks WHERE marks.agent = ?;
+
+-- name: remove keys
+DELETE FROM keys WHERE keys.agent = ?;
+
+-- name: remove runs
+DELETE FROM runs WHERE runs.agent = ?;
+
+-- name: remove journal
+DELETE FROM journal WHERE journal.agent = ?;
+
+-- name: remove snapshots
+DELETE FROM snapshots WHERE snapshots.agent = ?;
+
+-- name: remove queue
+DELETE FROM queue WHERE queue.agent = ?;
+
+-- name: remove moments
+DELETE FROM moments WHERE moments.agent = ?;
+
+-- name: remove definitions
+DELETE FROM definitions WHERE definitions.agent = ?;
+
+-- name: remove agents
+DELETE FROM agents WHERE agents.agent = ?;
+
 -- name: agent
-SELECT agents.id, agents.name
+SELECT agents.agent, agents.id, agents.name, agents.state, agents.why, agents.wake_at
 FROM agents
 WHERE agents.agent = ?;
+
+-- name: agents
+SELECT agents.agent, agents.id, agents.name, agents.state, agents.why, agents.wake_at
+FROM agents ORDER BY agents.agent;
 
 -- name: elements
 SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by

@@ -17,7 +17,7 @@ from narval import __version__
 from narval.runtime.store.batch import HOME_AGENT, SLOTS, STORE, Advance, AgentRow, Batch
 from narval.runtime.store.codec import encode_entry, encode_origin
 
-HEAD = "0001"
+HEAD = "0002"
 """The version of the tables: the last one under `migrations/versions`."""
 
 DEFAULT_NAME = "narval"
@@ -45,12 +45,12 @@ def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
         cursor.execute(statement)
     cursor.execute(known["stamp"], (HEAD,))
     cursor.executemany(known["put meta"], [(STORE, "narval", __version__), (STORE, "clean", "1")])
-    cursor.execute(known["put agent"], (HOME_AGENT, *new_agent()))
+    cursor.execute(known["put agent"], new_agent(HOME_AGENT, DEFAULT_NAME))
 
 
-def new_agent() -> AgentRow:
+def new_agent(number: int, name: str) -> AgentRow:
     """An agent that was never there before."""
-    return AgentRow(secrets.token_hex(16), DEFAULT_NAME)
+    return AgentRow(number, secrets.token_hex(16), name)
 
 
 # --- the rows of a batch --------------------------------------------------------------------------------
@@ -106,8 +106,19 @@ def _single(slot: str) -> RowsOf:
     return lambda batch: [(batch.agent, value) for value in getattr(batch, slot)]
 
 
+KEPT_OF_AGENTS = (
+    "meta", "elements", "contexts", "marks", "keys", "runs", "journal", "snapshots", "queue", "moments",
+    "definitions", "agents",
+)  # fmt: skip
+"""The tables that have rows of agents: all but the version of the tables."""
+
+
+def _removed(batch: Batch) -> Rows:
+    return [(number,) for number in batch.removed_agents]
+
+
 WRITES: tuple[tuple[str, str, RowsOf], ...] = (
-    ("agents", "put agent", _rows_of("agents")),
+    ("agents", "put agent", attrgetter("agents")),
     ("definitions", "supersede definition", _superseding),
     ("definitions", "put definition", _rows_of("definitions")),
     ("elements", "add element", _element_rows),
@@ -133,6 +144,7 @@ WRITES: tuple[tuple[str, str, RowsOf], ...] = (
         ("forgotten_runs", f"drop {kept}", _single("forgotten_runs"))
         for kept in ("run", "marks", "context", "entries", "snapshot")
     ),
+    *(("removed_agents", f"remove {kept}", _removed) for kept in KEPT_OF_AGENTS),
 )
 """Slot of a batch, statement, and its rows, the agent in front of each. All that a batch can make the writer
 do, in the order it is done: first what comes, then what goes."""

@@ -35,7 +35,7 @@ class StartReader(Protocol):
     """Reading for the start: what is in memory, what waits."""
 
     def identity(self) -> AgentRow:
-        """The agent's id and name. Raises StoreError where the store has no such agent."""
+        """The agent as it is registered. Raises StoreError where the store has no such agent."""
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
@@ -97,6 +97,9 @@ class Store(Protocol):
 
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
+
+    def agents(self) -> list[AgentRow]:
+        """All agents, by number. Raises StoreError."""
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it."""

@@ -66,7 +66,7 @@ from narval.runtime.store.batch import (
     RunRow,
     SnapshotRow,
 )
-from narval.runtime.store.statements import HEADING, SQLITE
+from narval.runtime.store.statements import HEADING, KEPT_OF_AGENTS, SQLITE
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -205,6 +205,7 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
         "drop context": _gone(contexts, "run"),
         "drop entries": _gone(journal, "run"),
         "drop snapshot": _gone(snapshots, "run"),
+        **{f"remove {name}": _gone(metadata.tables[name]) for name in KEPT_OF_AGENTS},
     }
 
 
@@ -212,7 +213,8 @@ def _reading() -> dict[str, Statement]:
     """The queries of the readers, of one agent each; None as a parameter that narrows leaves all in."""
     versions = definitions.c
     return {
-        "agent": _all(agents),
+        "agent": select(*agents.columns).where(_is(agents.c.agent)),
+        "agents": select(*agents.columns).order_by(agents.c.agent),
         "elements": _all(elements, "eid"),
         "element": _all(elements).where(_is(elements.c.eid)),
         "elements of files": _all(elements, "eid").where(_of_files()),

@@ -14,7 +14,7 @@ from narval.surfaces.cli.command import Command, Commands, common_options
 
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "check": "homes", "simulate": "simulate", "automaton": "automaton",
+    "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs",

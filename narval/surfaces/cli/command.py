@@ -24,6 +24,7 @@ from narval.errors import (
     SurroundingsError,
 )
 from narval.operations.text import clean, clean_lines
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.session import Session
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
@@ -68,7 +69,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
 
 class Command(click.Command):
-    """A command whose help ends with an example, with --home and --json before or after its name.
+    """A command whose help ends with an example, with --home, --json and --agent before or after its name.
 
     One that `alters` something has --as too; any other refuses it.
     """
@@ -155,10 +156,15 @@ def command(name: str, *, example: str, alters: bool = False) -> Callable[[Calla
 
 
 def common_options(*, acting: bool = True) -> list[click.Parameter]:
-    """--home and --json, which may stand before the command's name or after it; --as if one is `acting`."""
+    """--home, --json and --agent, which may stand before the command's name or after it; --as if one is
+    `acting`.
+    """
     options: list[click.Parameter] = [
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
         click.Option(["as_json", "--json"], is_flag=True, help=_JSON, **_COMMON),
+        click.Option(
+            ["agent", "--agent"], metavar="NAME", help=_AGENT, shell_complete=completion.agents, **_COMMON
+        ),
     ]
     if acting:
         options.append(click.Option(["acting_as", "--as"], metavar="NAME", help=_AS, **_COMMON))
@@ -167,14 +173,17 @@ def common_options(*, acting: bool = True) -> list[click.Parameter]:
 
 def _note(context: click.Context, option: click.Parameter, given: Path | str | bool | None) -> None:
     if given == "":
-        raise click.BadParameter("expected the name of a person, got an empty one", context, option)
+        what = "an agent" if option.name == "agent" else "a person"
+        raise click.BadParameter(f"expected the name of {what}, got an empty one", context, option)
     if given and option.name:
         context.ensure_object(Session).note(option.name, given)
 
 
 _HOME = "The home to use, rather than NARVAL_HOME or ~/.narval."
+_AGENT = "The agent to ask, rather than NARVAL_AGENT or the home's own."
 _AS = "Do it in the name of NAME: recorded with your own. For the home's owner and root."
 _JSON = "Write JSON: one object or one array."
+_COMPLETED: dict[str, Any] = {"shell_complete": completion.agents}
 _COMMON: dict[str, Any] = {"expose_value": False, "callback": _note}
 
 

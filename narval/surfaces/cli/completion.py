@@ -63,7 +63,8 @@ def asked(context: click.Context, operation: str, **query: Any) -> Any:
     session = context.ensure_object(Session)
     socket = session.home.known_socket()
     if socket is not None:
-        daemon = Client.reach(socket, patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN)
+        within = ANSWERED_WITHIN
+        daemon = Client.reach(socket, patience=within, answer=within, agent=session.agent)
         if daemon is not None:
             with daemon:
                 return daemon.ask(operation, **query)
@@ -125,6 +126,12 @@ def _parts(context: click.Context, _: str, keys: tuple[str, ...] = PARTS) -> Cho
             yield str(part["id"]), part["state"]
 
 
+def _agents(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "agents"):
+        yield row["name"], row["state"]
+
+
+agents = source(_agents)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")
 definitions = source(_definitions)

@@ -1,4 +1,4 @@
-"""Commands about the daemon: run, status, stop, log."""
+"""Commands about the daemon: run, status, stop, log; and about the agents that it works for."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from narval import __version__
 from narval.definitions.reading.durations import duration
 from narval.errors import DaemonGoneError
 from narval.operations.text import clean, clean_lines, counted, fault_line
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import LATER, RUNS, table
+from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, connect, reach
+from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
 
 if TYPE_CHECKING:
@@ -278,9 +279,57 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with connect(session.home, "look") as connection, session.lines(answers.log_line) as write:
+    with session.connect("look") as connection, session.lines(answers.log_line) as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))
         if follow:
             click.echo(NOTHING_MORE, err=True)
+
+
+# --- agents -------------------------------------------------------------------------------------------
+
+ACTS = ("add", "suspend", "resume", "passivate", "remove")
+"""The words that change which agents there are, or the state of one."""
+
+_EXAMPLE = """\
+narval agents
+narval agents add ada
+narval start greet.door --agent ada
+narval agents suspend ada --reason 'on leave'
+narval agents remove ada --now"""
+
+
+@command("agents", example=_EXAMPLE, alters=True)
+@click.argument(
+    "act", metavar="[add|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
+)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
+@click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
+@click.option("--now", is_flag=True, help="With remove: although runs of it are under way.")
+def agents(session: Session, act: str | None, name: str | None, reason: str, now: bool) -> None:
+    """List the agents of the home, or change which there are.
+
+    Each has a memory and runs of its own, and all follow the home's definitions. `add` makes one; `suspend`
+    lets one do nothing until `resume`: what it is asked waits; `passivate` takes one out of memory until it
+    has something to do, as happens by itself; `remove` lets one go with all that it has. The home's own agent
+    is always active. Any other command asks another with --agent NAME.
+    """
+    if act is None:
+        rows = session.ask("agents")
+        session.give(rows, lambda found: table(AGENTS, found))
+        return
+    if name is None:
+        raise click.UsageError(f"{act} needs the NAME of an agent")
+    if (reason and act != "suspend") or (now and act != "remove"):
+        raise click.UsageError("--reason goes with suspend, --now with remove")
+    if act == "suspend":
+        answer = session.ask("suspend", name=name, reason=reason)
+    elif act == "remove":
+        answer = session.ask("remove_agent", name=name, now=now)
+    elif act == "add":
+        answer = session.ask("add_agent", name=name)
+    else:
+        answer = session.ask("resume" if act == "resume" else "passivate", name=name)
+    said = "removed" if act == "remove" else answer["state"]
+    session.give(answer, lambda _: click.echo(f"{name} is {said}"))

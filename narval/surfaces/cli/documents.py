@@ -6,7 +6,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
+
+import click
 
 from narval.errors import ElementError
 from narval.operations.text import clean
@@ -18,6 +20,21 @@ CHUNK = 1024 * 1024
 
 PATIENCE = 1.0
 """Seconds before progress is shown."""
+
+
+class DocumentFile(click.File):
+    """A file of XML, or - for standard input; who writes the XML in its place is told how to give it."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> IO[Any]:
+        """The file, opened. Raises click.BadParameter."""
+        if isinstance(value, str) and value.lstrip().startswith("<"):
+            self.fail(
+                "expected a file, or - for standard input, got XML: echo '<…/>' | narval … -", param, context
+            )
+        return super().convert(value, param, context)
 
 
 class Progress:

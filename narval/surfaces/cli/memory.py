@@ -12,11 +12,11 @@ import click
 from narval.operations.text import took, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
-from narval.surfaces.cli.documents import Progress, batches, documents_of, naming
+from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import elements, table
-from narval.surfaces.cli.session import Connection, Purpose, Session, connect
+from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
 """Seconds that a daemon is asked to wait for the end of a run at a time."""
@@ -28,7 +28,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 @command("start", example=_START, alters=True)
 @click.argument("name", shell_complete=completion.definitions)
-@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.File("rb"))
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=DocumentFile())
 @click.option(
     "--wait", is_flag=True, help="Wait until it ended; the exit status is 1 if it did not end well."
 )
@@ -63,7 +63,7 @@ def start(
     if each:
         given["each"] = True
     purpose: Purpose = "work" if wait else "record"
-    with connect(session.home, purpose, session.acting_as) as connection:
+    with session.connect(purpose) as connection:
         with naming(files, documents):
             run = connection.ask("start", name=name, elements=documents, **given)
         if not session.as_json:
@@ -100,7 +100,7 @@ echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
 
 
 @command("add", example=_ADD, alters=True)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
 @click.option("--replace", type=int, metavar="EID", help="Add one element in place of this one.")
 def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
     """Add elements to memory, and print their eids.
@@ -114,7 +114,7 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
     with Progress() as progress:
         documents = documents_of(files, progress)
         progress.show("adding")
-        acting = connect(session.home, "record", session.acting_as)
+        acting = session.connect("record")
         with acting as connection, naming(files, documents):
             for batch in batches(documents):
                 added = connection.ask("add", elements=batch, **asked)["eids"]

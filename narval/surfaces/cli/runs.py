@@ -9,11 +9,11 @@ import click
 from narval.operations.text import xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
-from narval.surfaces.cli.documents import documents_of, naming
+from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
-from narval.surfaces.cli.session import Session, connect
+from narval.surfaces.cli.session import Session
 
 SLICE = 3600.0
 """Seconds that a daemon is asked to wait for an event at a time: nothing is polled."""
@@ -109,7 +109,7 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
             raise click.UsageError("--at and --follow exclude each other")
         session.give(session.ask("show", run=run, at=at), answers.run)
         return
-    with connect(session.home, "look") as connection, session.lines(answers.history_line) as write:
+    with session.connect("look") as connection, session.lines(answers.history_line) as write:
 
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
@@ -153,7 +153,7 @@ narval signal 12 reply answer.xml"""
 @command("signal", example=_SIGNAL, alters=True)
 @active_run_argument
 @click.argument("name")
-@click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
+@click.argument("file", metavar="[FILE]", required=False, type=DocumentFile())
 @click.option(
     "--set",
     "pairs",

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -45,6 +45,7 @@ class Session:
     directory: Path | None = None
     as_json: bool = False
     acting_as: str = ""
+    agent: str = field(default_factory=lambda: os.environ.get("NARVAL_AGENT", ""))
 
     def note(self, name: str, value: Any) -> None:
         """Note an option by its name."""
@@ -67,9 +68,21 @@ class Session:
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
-        home, acting_as = self.home, self.acting_as
-        with closing(reach(home, lambda: _opened_for(home, method, acting_as), acting_as)) as connection:
+        with closing(self._reach(lambda: _purpose_of(method))) as connection:
             return connection.ask(method, **params)
+
+    @contextmanager
+    def connect(self, purpose: Purpose) -> Iterator[Connection]:
+        """A connection to the home, or to what this command opens for a purpose where no daemon runs.
+
+        Raises DaemonGoneError when its daemon does not answer, and HomeHeldError unless it is for a look.
+        """
+        with closing(self._reach(lambda: purpose)) as connection:
+            yield connection
+
+    def _reach(self, purpose: Callable[[], Purpose]) -> client.Client | WithoutDaemon:
+        home, acting_as, agent = self.home, self.acting_as, self.agent
+        return reach(home, lambda: _opened(home, purpose(), acting_as, agent), acting_as, agent)
 
     @contextmanager
     def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], int]]:
@@ -110,35 +123,24 @@ what this command performs itself.
 """
 
 
-@contextmanager
-def connect(home: Home, purpose: Purpose, acting_as: str = "") -> Iterator[Connection]:
-    """A connection to a home, in the name of a person if `acting_as` has one.
-
-    Raises DaemonGoneError when its daemon does not answer, and HomeHeldError unless it is for a look.
-    """
-    with closing(reach(home, lambda: _opened(home, purpose, acting_as), acting_as)) as connection:
-        yield connection
-
-
-def _opened_for(home: Home, method: str, acting_as: str) -> WithoutDaemon:
-    """The home, opened for one operation."""
+def _purpose_of(method: str) -> Purpose:
+    """The intent of a command that asks one operation."""
     with suspended():
         from narval.operations.operations import OPERATIONS
 
-        reads = OPERATIONS[method].scope == "read"
-        return _opened(home, "look" if reads else "record", acting_as)
+        return "look" if OPERATIONS[method].scope == "read" else "record"
 
 
-def _opened(home: Home, purpose: Purpose, acting_as: str) -> WithoutDaemon:
+def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> WithoutDaemon:
     with suspended():
         from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
 
         if purpose == "look":
-            return LookedAtHome(home)
-        return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as)
+            return LookedAtHome(home, agent)
+        return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as, agent)
 
 
-def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client.Client | T:
+def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: str = "") -> client.Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
@@ -147,7 +149,9 @@ def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "") -> client
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
         socket = home.known_socket()
-        daemon = client.Client.reach(socket, acting_as=acting_as) if socket is not None else None
+        daemon = None
+        if socket is not None:
+            daemon = client.Client.reach(socket, acting_as=acting_as, agent=agent)
         if daemon is not None:
             return daemon
         try:

@@ -116,8 +116,11 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
 def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.definitions.suggestions import closest
     from narval.engines.registry import is_runnable
+    from narval.runtime.home.alterations import takable
     from narval.simulation import files as finding
 
+    if name in takable():
+        return f"{name} ships, and is not in the home: narval take {name} copies it"
     known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
     known += [finding.name_in(home, path) for path in finding.scenario_files(home)]
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"

@@ -37,9 +37,9 @@ class LookedAtHome:
 
     record_only = True
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, agent: str = "") -> None:
         self._home, self._runner, self._ends = home, asyncio.Runner(), ExitStack()
-        self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}))
+        self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}), agent=agent)
         self._store: Store | None = None
         self._daemon: Daemon | None = None
         self._page: RunsPage | None = None
@@ -91,8 +91,8 @@ class RecordOnlyHome:
 
     record_only = True
 
-    def __init__(self, home: Home, acting_as: str = "") -> None:
-        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
+    def __init__(self, home: Home, acting_as: str = "", agent: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as, agent), asyncio.Runner()
         try:
             self._daemon = self._runner.run(Daemon.open(home, record_only=True))
         except BaseException:
@@ -116,8 +116,8 @@ class WorkingHome:
 
     record_only = False
 
-    def __init__(self, home: Home, acting_as: str = "") -> None:
-        self._asker, self._runner = _asker(home, acting_as), asyncio.Runner()
+    def __init__(self, home: Home, acting_as: str = "", agent: str = "") -> None:
+        self._asker, self._runner = _asker(home, acting_as, agent), asyncio.Runner()
         self._serving = serving(home)
         try:
             self._daemon = self._runner.run(self._serving.__aenter__())
@@ -152,9 +152,9 @@ class WorkingHome:
         await self._serving.__aexit__(None, None, None)
 
 
-def _asker(home: Home, acting_as: str) -> Asker:
-    """The user of this command, or the person in whose name it acts. Raises RequestError."""
-    asker = user(os.geteuid(), "terminal")
+def _asker(home: Home, acting_as: str, agent: str) -> Asker:
+    """The user of this command, or the person in whose name it acts, asking an agent. Raises RequestError."""
+    asker = user(os.geteuid(), "terminal").asking(agent)
     return asker.acting_as(acting_as, owner=home.path.stat().st_uid) if acting_as else asker
 
 

@@ -33,15 +33,22 @@ class _BusyError(Exception):
 class Client:
     """A connection to the daemon that serves the socket at `path`, in a person's name if `acting_as` has one.
 
-    Raises DaemonGoneError.
+    It asks the agent of that name, without one the home's own (G21). Raises DaemonGoneError.
     """
 
     record_only = False
 
     def __init__(
-        self, path: Path, *, patience: float | None = None, answer: float = ANSWER, acting_as: str = ""
+        self,
+        path: Path,
+        *,
+        patience: float | None = None,
+        answer: float = ANSWER,
+        acting_as: str = "",
+        agent: str = "",
     ) -> None:
-        self._path, self._answer, self._asking = path, answer, [{"as": acting_as}] if acting_as else []
+        asking = {name: value for name, value in (("agent", agent), ("as", acting_as)) if value}
+        self._path, self._answer, self._asking = path, answer, [asking] if asking else []
         self._number = 0
         patience = PATIENCE if patience is None else patience
         until = time.monotonic() + patience
@@ -73,11 +80,17 @@ class Client:
 
     @classmethod
     def reach(
-        cls, path: Path, *, patience: float | None = None, answer: float = ANSWER, acting_as: str = ""
+        cls,
+        path: Path,
+        *,
+        patience: float | None = None,
+        answer: float = ANSWER,
+        acting_as: str = "",
+        agent: str = "",
     ) -> Client | None:
         """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
         try:
-            return cls(path, patience=patience, answer=answer, acting_as=acting_as)
+            return cls(path, patience=patience, answer=answer, acting_as=acting_as, agent=agent)
         except DaemonGoneError as error:
             if isinstance(error.__cause__, _NO_LISTENER):
                 return None

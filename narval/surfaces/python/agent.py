@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,29 @@ from narval.surfaces.python.runner import Runner
 Given = str | bytes | Element | etree._Element
 
 
-def open(home: str | Path | None = None, *, clock: Clock | None = None, by: str | None = None) -> Agent:
+def open(
+    home: str | Path | None = None,
+    *,
+    clock: Clock | None = None,
+    by: str | None = None,
+    agent: str | None = None,
+) -> Agent:
     """Open a home, or with none make one in memory: nothing is kept on disk.
+
+    `agent` names the agent that is asked, without it the home's own (G21).
 
     `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
     Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
     """
     asker = Asker("" if by is None else person_name(by), os.geteuid(), "python")
-    return Agent(Home.find(home, {}) if home is not None else None, clock, asker)
+    own = Agent(Home.find(home, {}) if home is not None else None, clock, asker)
+    if agent is None:
+        return own
+    try:
+        return own.other(agent, alone=True)
+    except BaseException:
+        own.close()
+        raise
 
 
 class Agent(OfProcesses):
@@ -44,6 +60,7 @@ class Agent(OfProcesses):
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:
         self.runner, self.asker = Runner(), asker
+        self._end: Callable[[], None] = self._close_home
         try:
             self.daemon: Daemon = self.runner.run(Daemon.open(home, clock=clock))
         except BaseException:
@@ -57,7 +74,28 @@ class Agent(OfProcesses):
         self.close()
 
     def close(self) -> None:
-        """Stop all runs, and release the home."""
+        """Stop all runs, and release the home; of an `other`, let it become passive."""
+        self._end()
+
+    def other(self, name: str, *, alone: bool = False) -> Agent:
+        """Another agent of the home, asked in the same way (G21); it stays active until it is closed.
+
+        With `alone`, closing it releases the home as well. Raises RequestError where there is none.
+        """
+        seen = self.daemon.of(name)
+        made = copy(self)
+        made.daemon = self.runner.run(seen.__aenter__())
+        made.asker = self.asker.asking(name)
+
+        def end() -> None:
+            self.runner.run(seen.__aexit__(None, None, None))
+            if alone:
+                self.close()
+
+        made._end = end
+        return made
+
+    def _close_home(self) -> None:
         self.runner.run(self.daemon.close())
         self.runner.close()
 

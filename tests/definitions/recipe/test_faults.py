@@ -494,10 +494,14 @@ def test_N40_a_source_is_not_called_again() -> None:
             "unexpected element 'x'",
         ),
         (step('><input id="mail"><match>x§<b/></match></input>'), "unexpected element 'b' in match"),
+        (
+            step('restart="§yes">'),
+            "step has no attribute 'restart'; it belongs in <recipe>; there is 'backoff'",
+        ),
         (step('forech="§email">'), "step has no attribute 'forech'; did you mean 'foreach'?"),
         (
             recipe(AB.replace("<out ", '<out on-error="§yes" ')),
-            "out has no attribute 'on-error'; there is 'idref'",
+            "out has no attribute 'on-error'; it belongs in <in>; there is 'idref'",
         ),
         (
             recipe(AB.replace('"a"/><out', '"a" on-error="no" onError="§yes"/><out')),

@@ -47,7 +47,7 @@ def test_N20_what_matches_the_prototype_enters_memory_and_the_context(
 @pytest.mark.parametrize(
     ("outputs", "xml", "named", "message"),
     [
-        pytest.param([MAIL], ["<mail/>", "<page/>"], "", "a page element fits no output", id="unexpected"),
+        pytest.param([MAIL], ["<mail/>", "<page/>"], "", "element page fits no output", id="unexpected"),
         pytest.param([], ["<mail/>"], "", "declared: none", id="none declared"),
         pytest.param([MAIL], ["<mail/>"] * 2, "mail", "output mail takes one element, got 2", id="several"),
         pytest.param([MAIL], [], "mail", "output mail (mail) is missing", id="missing"),
@@ -79,7 +79,7 @@ def test_N20_anything_else_fails_the_step_with_an_error_that_names_the_output(
 def test_N20_an_element_given_for_an_output_must_fit_that_one() -> None:
     said, _ = returning([MAIL, PAGE], "<mail/>", names=("page",))
     assert said.error()["output"] == "page"
-    assert said.error()["message"] == "a mail element was returned for output page but fits mail"
+    assert said.error()["message"] == "element mail was returned for output page but fits mail"
     said, run = returning([MAIL, PAGE], "<mail/>", names=("mail",))
     assert said.state(run) == "done"
 

@@ -117,6 +117,17 @@ def test_N41_why_tells_the_moment_and_how_it_was_reckoned(tmp_path: Path) -> Non
         assert "after 3d of weekdays 0-4" in str(agent.ask("graph", run=run))
 
 
+def test_N41_of_several_dates_why_says_that_the_first_counts(tmp_path: Path) -> None:
+    both = '<time after="3d"/><time hours="17" minutes="0" seconds="0"/>'
+    at = home_at(tmp_path, "2026-11-20T10:00:00+01:00", late(both))
+    with at.open() as agent:
+        run = agent.start("w.late")
+        agent.until_idle()
+        (waiting,) = agent.why(run)["waiting"]
+        assert waiting["until"] == "2026-11-20T17:00:00.000+01:00"
+        assert waiting["reckoned"] == "after 3d or at a date that comes again, whichever is first"
+
+
 def test_N41_a_retry_counts_from_its_own_beginning(tmp_path: Path) -> None:
     at = home_at(
         tmp_path,

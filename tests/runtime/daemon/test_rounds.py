@@ -6,16 +6,11 @@ import pytest
 
 from narval.definitions.library import Library
 from narval.errors import DaemonGoneError, StoreError
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.loop import Loop, Request
-from narval.runtime.agent.recovery import restore
+from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.agent.view import Surroundings
-from narval.runtime.calls.dispatcher import Dispatcher
-from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agent_host import AgentHost
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.schemas import Schemas
+from narval.runtime.daemon.host_maker import HostMaker
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from tests.runtime.at_work import in_a_loop
@@ -28,20 +23,10 @@ async def opened() -> Daemon:
 
 def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
-    agent: AgentState = restore(Library(), daemon.store.of(number))
-    dispatcher = Dispatcher(
-        agent,
-        daemon.executor,
-        CallTargets(agent, None),
-        lambda item: host.post(item),
-        home=None,
-        prefix=agent.store.identity().id,
-        timeout=None,
-        preparers={},
-    )
-    surroundings = Surroundings(Schemas(None), lambda *asked: None, None)
-    loop = Loop(agent, surroundings, dispatcher.dispatch, dispatcher.answer, is_volatile=True)
-    host = AgentHost(loop, dispatcher, daemon.main_loop)
+    schemas, since = daemon.files.schemas, daemon.rounds.clock.now()
+    settings = daemon.files.settings
+    maker = HostMaker(daemon.store, None, daemon.main_loop, lambda: settings, None, record_only=False)
+    host = maker.make(number, f"agent-{number}", Library(), schemas, since=since)
     daemon.rounds.add(host)
     return host
 

@@ -219,3 +219,16 @@ def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_pat
     _write(tmp_path / "away/talk/words.py", "WORD = 1 / 0\n")
     (fault,) = check_home(home, [tmp_path / "away"])
     assert (fault.path, fault.line) == (str(tmp_path / "away/talk/words.py"), 1)
+
+
+def test_N42_what_looks_like_a_value_and_is_none_is_warned_of(home: Home) -> None:
+    argument = "<n a='{count($s)}' b='{subject} {$s/@a}'>{ $plan/@eid } {{$s} {$s} {5 $other}</n>"
+    given = f'target="w.nothing"><arguments>{argument}</arguments></step>'
+    _write(home.path / "recipes/w.xml", RECIPE.format(end="s").replace('target="w.nothing"/>', given))
+    warned = check_home(home)
+    assert [(fault.line, fault.warning) for fault in warned] == [(2, True), (2, True)]
+    assert str(warned[1]).endswith(
+        "step 's': {count($s)} stays as it stands, for a value begins with its variable; "
+        "write it so, such as {$plan/@eid}, or leave the variable out"
+    )
+    assert "{ $plan/@eid } stays" in warned[0].message

@@ -13,7 +13,9 @@ from narval.errors import StoreError
 from narval.memory.elements.element import Origin
 from narval.runtime.store.batch import (
     HOME_AGENT,
+    PASSIVE,
     SLOTS,
+    SUSPENDED,
     AgentRow,
     Batch,
     DefinitionRow,
@@ -26,7 +28,7 @@ from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from tests.runtime.store.stores import added, batch, content, entry, reopened, running
 
-AGENTS = {number: AgentRow(f"{number:032x}", f"agent-{number}") for number in (1, 2, 3)}
+AGENTS = {number: AgentRow(number, f"{number:032x}", f"agent-{number}") for number in (1, 2, 3)}
 
 
 def of(agent: int, turn: int) -> Batch:
@@ -133,12 +135,31 @@ def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
     store = open_store(path)
     known = store.of(HOME_AGENT).identity()
     store.commit(batch(agents=[known._replace(name="ada")]))
-    assert reopened(store, path).of().identity() == (known.id, "ada")
+    assert reopened(store, path).of().identity() == known._replace(name="ada")
 
 
 def test_G1_no_two_agents_of_a_store_have_one_name(path: Path) -> None:
     with open_store(path) as store, pytest.raises(StoreError, match="UNIQUE"):
-        store.commit(batch(2, agents=[AgentRow("0" * 32, store.of().identity().name)]))
+        store.commit(batch(2, agents=[AgentRow(2, "0" * 32, store.of().identity().name)]))
+
+
+def test_a_turn_registers_any_agent_and_all_of_them_are_listed(store: Store) -> None:
+    own = store.of().identity()
+    ada = AgentRow(2, "a" * 32, "ada", PASSIVE, "", 17.5)
+    store.commit(batch(agents=[ada]))
+    assert store.agents() == [own, ada]
+    store.commit(batch(2, agents=[ada._replace(state=SUSPENDED, why="asked to")]))
+    assert store.of(2).identity() == ada._replace(state=SUSPENDED, why="asked to")
+
+
+def test_G20_an_agent_goes_with_all_that_it_has(store: Store) -> None:
+    fill(store, *AGENTS)
+    kept = [content(store, agent) for agent in (1, 3)]
+    store.commit(batch(removed_agents=[2]))
+    assert store.agents() == [AGENTS[1], AGENTS[3]]
+    assert [content(store, agent) for agent in (1, 3)] == kept
+    store.commit(batch(agents=[AGENTS[2]]))
+    assert not any(found for part, found in content(store, 2).items() if part != "identity")
 
 
 def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
@@ -148,6 +169,6 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
     going = {"outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
-    going |= {"forgotten_elements", "forgotten_runs"}
+    going |= {"forgotten_elements", "forgotten_runs", "removed_agents"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

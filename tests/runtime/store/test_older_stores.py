@@ -39,7 +39,7 @@ async def test_N35_an_older_store_is_opened_with_all_that_was_under_way(
     scene = put(tmp_path, version)
     daemon = await scene.open(record_only=True)
     agent = daemon.agent
-    assert agent.store.identity() == (_id_in(version), "narval")
+    assert agent.store.identity() == (1, _id_in(version), "narval", "active", "", None)
     assert {run.name: run.status for run in agent.runs.values()} == UNDER_WAY
     assert {run.started for run in agent.runs.values()} == {BEGUN}
     assert {run.name: run.by for run in agent.runs.values() if run.by} == {"w.later": "ada"}

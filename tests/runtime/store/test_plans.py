@@ -21,6 +21,7 @@ RUNS = 100_000
 WHOLE = {
     "drop definitions": {"SCAN definitions", "SCAN runs"},  # runs once, where a version is not current
     "version": {"SCAN alembic_version"},
+    "agents": {"SCAN agents"},
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},

@@ -134,6 +134,8 @@ def test_a_refused_element_is_named_by_file_line_and_column(home: Path, tmp_path
 
 def test_adding_nothing_prints_nothing(home: Path) -> None:
     assert well(home, "add", "-", given="<memory/>") == ""
+    mistaken = narval(home, "add", "<letter/>")
+    assert (mistaken.exit_code, "or - for standard input, got XML: echo" in mistaken.stderr) == (2, True)
     assert data(home, "add", "-", given="<memory/>") == {"eids": []}
 
 

@@ -135,6 +135,8 @@ def test_what_has_no_answer_is_not_well(night: Path) -> None:
 def test_wrong_names_moments_and_files(night: Path) -> None:
     unknown = narval(night, "simulate", "nigth")
     assert (unknown.exit_code, "did you mean 'night'?" in unknown.stderr) == (1, True)
+    shipped = narval(night, "simulate", "examples/month")
+    assert "is not in the home: narval take examples/month copies it" in shipped.stderr
     late = narval(night, "simulate", "night", "--until", "soon")
     assert (late.exit_code, "expected a time after the start" in late.stderr) == (2, True)
     (night / "scenarios" / "bad.xml").write_text('<scenario><start recipe="shop.sel"/></scenario>')

@@ -130,6 +130,14 @@ def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent
     )
 
 
+def test_N42_why_names_the_transition_that_used_what_is_used_for_all_its_conditions(agent: Agent) -> None:
+    run, other = agent.start("w.logins"), agent.start("w.logins")
+    fail(agent, "db/bob", "db/cid", "db/dan")
+    agent.until_idle()
+    (wait,) = agent.why(other)["waiting"]
+    assert wait["conditions"][0]["value"] == f"used by w.logins third in run {run}"
+
+
 def test_N42_a_retry_knows_the_names(agent: Agent) -> None:
     run = agent.start("w.logins")
     fail(agent, "db/bob", "db/cid", "db/dan")

@@ -6,12 +6,11 @@ Transitions that share an in-step are *rivals*: one of them fires at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable
 
 from narval.definitions.recipe.definition import Step, Transition, in_order
 from narval.engines import commands
-from narval.engines.decision import Wanted
+from narval.engines.decision import Wanted, used
 from narval.engines.recipe import explain, restarts
 from narval.engines.recipe.changes import (
     DurationEnded,
@@ -234,21 +233,13 @@ def _fire(
         decision.use_matches(wanted, took, counts)
         if decision.definition.restart != "no":
             waited = transition.id in decision.state.waiting
-            fed = decision.is_fed(took if waited else _used(wanted, took, counts))
+            marked = (eid for _, eids in used(wanted, took, counts) for eid in eids)
+            fed = decision.is_fed(took if waited else marked)
     stop_waiting(decision, transition)
     _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
             spread_impossible(decision, link.step.outs)
-
-
-def _used(wanted: Wanted, took: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[int]:
-    """The elements that conditions take once."""
-    at = 0
-    for (_, scope), count in zip(wanted, counts or repeat(1, len(took)), strict=True):
-        if scope is not None:
-            yield from took[at : at + count]
-        at += count
 
 
 def _go(

@@ -22,6 +22,7 @@ from narval.runtime.calls.programs.reaper_client import ReaperClient, store_of
 from narval.runtime.calls.programs.spawn import CannotStartError, limited
 from narval.runtime.calls.programs.up_to_date import is_up_to_date
 from narval.runtime.home.home import Home
+from narval.runtime.store.batch import AgentRow
 
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
@@ -137,7 +138,7 @@ class ProgramBackend:
         program, call = _program(running.call), running.call
         self.reaper.prepare()
         try:
-            counted_in = self._limits.enter(program, call.run, call.id)
+            counted_in = self._limits.enter(program, _run_named(call), call.id)
         except CannotStartError as error:
             output.add(f"{error}\n".encode(), True)
             over(output, error.status)
@@ -199,24 +200,29 @@ class ProgramBackend:
 
 
 def programs_of(
-    home: Home | None, agent_id: str, *, record_only: bool, is_known: Callable[[int], bool]
+    home: Home | None, own: AgentRow, *, record_only: bool, is_known: Callable[[str, int], bool]
 ) -> ProgramBackend:
-    """The programs of an agent, which run in the folder of its home.
+    """The programs of a home whose own agent is `own`, which run in its folder.
 
     A home that is opened `record_only` keeps nothing. The output of a run's programs is kept while `is_known`
-    is true of the run (A13).
+    is true of the name of its agent and its number (A13).
     """
     loop = asyncio.get_running_loop()
     if home is None or record_only:
         return ProgramBackend(loop)
-    outputs = OutputFolder(home.var / "output", is_known=is_known)
-    reaper = ReaperClient(store_of(agent_id, home), home.var)
+    outputs = OutputFolder(home.var / "output", own=own.name, is_known=is_known)
+    reaper = ReaperClient(store_of(own.id, home), home.var)
     return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
 
 
 def _program(call: CallContext) -> Program:
     assert call.program is not None
     return call.program
+
+
+def _run_named(call: CallContext) -> str:
+    """The run of a call, told apart from those of other agents."""
+    return f"{call.agent}.{call.run}" if call.agent else str(call.run)
 
 
 def _late(output: str) -> Outcome:

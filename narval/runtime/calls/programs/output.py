@@ -97,8 +97,9 @@ def logged(call: CallContext) -> Hear:
 class OutputFolder:
     """The folder in which the output of programs is kept, by run and step; None: nowhere.
 
-    `listen` gives, for a call, what gets its program's output live. The files of a run are removed once
-    `is_known` is false of it.
+    That of the agent `own` stands in the folder itself, that of any other in one of its name. `listen` gives,
+    for a call, what gets its program's output live. The files of a run are removed once `is_known` is false
+    of its agent and its number.
     """
 
     def __init__(
@@ -106,9 +107,10 @@ class OutputFolder:
         folder: Path | None,
         *,
         listen: Listen = logged,
-        is_known: Callable[[int], bool] = lambda run: True,
+        own: str = "",
+        is_known: Callable[[str, int], bool] = lambda agent, run: True,
     ) -> None:
-        self._folder, self._listen, self._is_known = folder, listen, is_known
+        self._folder, self._own, self._listen, self._is_known = folder, own, listen, is_known
         self._swept = 0.0
 
     def redirect(self, listen: Listen) -> None:
@@ -119,7 +121,7 @@ class OutputFolder:
         """The output of a call's program, which is about to start."""
         if time.monotonic() - self._swept > SWEEP_EVERY:
             self.sweep()
-        path = self._folder / str(call.run) / call.step if self._folder is not None else None
+        path = self._path_of(call, self._folder) if self._folder is not None else None
         return ProgramOutput(self._listen(call), path)
 
     def sweep(self) -> None:
@@ -127,8 +129,19 @@ class OutputFolder:
         self._swept = time.monotonic()
         with contextlib.suppress(OSError):
             for folder in self._folder.iterdir() if self._folder is not None else ():
-                if folder.name.isdigit() and not self._is_known(int(folder.name)):
-                    shutil.rmtree(folder, ignore_errors=True)
+                if folder.name.isdigit():
+                    self._sweep_run(self._own, folder)
+                else:
+                    for run in folder.iterdir():
+                        self._sweep_run(folder.name, run)
+
+    def _path_of(self, call: CallContext, folder: Path) -> Path:
+        of_agent = folder if call.agent == self._own else folder / call.agent
+        return of_agent / str(call.run) / call.step
+
+    def _sweep_run(self, agent: str, folder: Path) -> None:
+        if folder.name.isdigit() and not self._is_known(agent, int(folder.name)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Logged:

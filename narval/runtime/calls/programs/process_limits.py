@@ -24,7 +24,7 @@ class ProcessLimits:
         self._entered: Counter[Path] = Counter()
         """The programs that a group is kept for."""
 
-    def enter(self, program: Program, run: int, call: str) -> Path | None:
+    def enter(self, program: Program, run: str, call: str) -> Path | None:
         """The group for a program that is about to start; None if nothing limits it. Raises CannotStartError.
 
         All programs of a run are in one group where the run is limited; those that have a limit of their own

@@ -64,6 +64,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     payload: Mapping[str, Any] | None
     zone: str
     moment: float | None
+    agent: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -108,7 +108,7 @@ class Workers(QueuedBackend):
         plain = replace(target, function=None)
         caller = (call.id, call.run, call.step, call.attempt)
         clock = call.clock or RunClock(SystemClock())
-        told = (call.payload, clock.zone, clock.standing())
+        told = (call.payload, clock.zone, clock.standing(), call.agent)
         return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, *told)
 
     def _set_free(self, child: Child) -> None:

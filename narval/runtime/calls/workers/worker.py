@@ -124,7 +124,8 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
     caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
     clock = SystemClock() if frame.moment is None else SimulatedClock(frame.moment)
-    call = CallContext(*caller, target, inputs, RunClock(clock, frame.zone), payload=frame.payload)
+    clock_of_run, payload = RunClock(clock, frame.zone), frame.payload
+    call = CallContext(*caller, target, inputs, clock_of_run, payload=payload, agent=frame.agent)
     call.attach(_Reporter(pipe).report)
     call.allow(frame.allowance.fetch)
     run = importlib.import_module(target.runner).answer if target.runner else _call

@@ -85,6 +85,7 @@ def status(shown: Row) -> None:
             ("home", shown["home"]),
             ("daemon", _DAEMON[shown["state"]](shown)),
             ("since", since or None),
+            ("agents", _counts(shown["agents"]) if "agents" in shown else None),
             ("runs", _counts(shown["runs"])),
             *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
             ("waiting", _waits_of(shown)),

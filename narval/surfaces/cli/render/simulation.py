@@ -125,7 +125,10 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "forgot": _forgot,
     "replaced": lambda line: (f"{_listed(line['elements'])} replaced", "bright_black"),
     "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
-    "woken": lambda line: (f"{line['part'] or line['name']}: its moment has come", None),
+    "woken": lambda line: (
+        f"{line['part']}: its moment has come" if line["part"] else "its moment has come",
+        None,
+    ),
 }
 """The sentence on each kind of event, and its colour."""
 

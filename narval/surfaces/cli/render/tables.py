@@ -205,6 +205,12 @@ CALLS_OF_RUN = (
     Column("inputs", lambda row: ", ".join(map(str, row["inputs"]))),
     Column("gave", lambda row: "under way" if row["gave"] is None else ", ".join(map(str, row["gave"]))),
 )
+AGENTS = (
+    *_plain_columns(agent="name", state="state"),
+    *(Column(title, _of(title), right=True) for title in ("elements", "runs", "calls")),
+    Column("next", lambda row: moment(row["next"]), is_moment=True),
+    Column("why", _of("why")),
+)
 LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
 
 PARTS = (

@@ -40,7 +40,7 @@ class Bench:
             outputs=OutputFolder(
                 folder / "output",
                 listen=lambda call: lambda data, is_error: self.printed.extend(data),
-                is_known=lambda run: run == 7,
+                is_known=lambda agent, run: (agent, run) in (("", 7), ("ada", 8)),
             ),
             limits=limits,
         )
@@ -288,8 +288,11 @@ async def test_A13_what_is_kept_goes_with_its_run(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         await bench.sh("seq 1 20000")
         (tmp_path / "output/6").mkdir()
+        for run in ("ada/7", "ada/8", "zoe/8"):
+            (tmp_path / "output" / run).mkdir(parents=True)
         bench.programs.outputs.sweep()
-        assert [folder.name for folder in (tmp_path / "output").iterdir()] == ["7"]
+        kept = {str(path.relative_to(tmp_path / "output")) for path in (tmp_path / "output").rglob("[0-9]*")}
+        assert kept == {"7", "ada/8"}
 
 
 @in_a_loop

@@ -1,0 +1,90 @@
+"""Agent rows: which agents a home has besides its own, as its store has them (G1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from narval.definitions.suggestions import nearest
+from narval.errors import RequestError
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
+from narval.runtime.store.statements import new_agent
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+"""The names that an agent may have (G1)."""
+
+SHOWN = 20
+"""The most names that a refusal lists."""
+
+
+class AgentRows:
+    """The rows of all agents but `own`, whose turns write them; `own_name` is how that is called now."""
+
+    def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
+        self.own, self.own_name = own, own_name
+        self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    def __getitem__(self, name: str) -> AgentRow:
+        return self._rows[name]
+
+    def all(self) -> list[AgentRow]:
+        """The agents besides the home's own, by number."""
+        return sorted(self._rows.values())
+
+    def find(self, name: str) -> AgentRow:
+        """An agent besides the home's own. Raises RequestError where there is none of that name."""
+        found = self._rows.get(name)
+        if found is not None:
+            return found
+        own = self.own_name()
+        if name == own:
+            raise RequestError(f"{own} is the home's own agent, which is always active")
+        there = [own, *self._rows]
+        meant = f"; did you mean {near!r}?" if (near := nearest(name, there)) is not None else ""
+        more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
+        what = f"there is no agent {name!r:.80} here{meant}"
+        raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
+
+    async def add(self, name: str) -> AgentRow:
+        """Make an agent. Raises RequestError for a name that is none, or taken."""
+        if not NAME.fullmatch(name):
+            wanted = "a lower-case letter and up to 62 more, digits, - or _"
+            raise RequestError(f"expected the name of an agent, {wanted}, got {name!r:.80}")
+        if name in self._rows or name == self.own_name():
+            raise RequestError(f"there is an agent {name} already")
+        number = 1 + max((row.agent for row in self._rows.values()), default=HOME_AGENT)
+        row = self._rows[name] = new_agent(number, name)._replace(state=PASSIVE)
+        try:
+            await self.own.submit(lambda turn: register(row, turn))
+        except BaseException:
+            del self._rows[name]
+            raise
+        return row
+
+    async def put(self, row: AgentRow) -> AgentRow:
+        """Register an agent as it is now."""
+        await self.own.submit(lambda turn: register(row, turn))
+        self.note(row)
+        return row
+
+    async def remove(self, row: AgentRow) -> None:
+        """Let an agent go with all that it has."""
+        del self._rows[row.name]
+        await self.own.submit(lambda turn: turn.transaction.batch.removed_agents.append(row.agent))
+
+    def note(self, row: AgentRow) -> None:
+        """Take note of how an agent is registered now."""
+        self._rows[row.name] = row
+
+
+def register(row: AgentRow, turn: Turn) -> None:
+    """Have a turn register an agent."""
+    turn.transaction.batch.agents.append(row)

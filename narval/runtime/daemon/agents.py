@@ -1,0 +1,69 @@
+"""Agents: those of a home besides its own, as surfaces ask and change them (G5, G20)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from narval.errors import RequestError
+from narval.runtime.daemon.activations import Activations
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agent_rows import AgentRows
+from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
+from narval.runtime.store.store import Store
+
+
+class Agents:
+    """The agents of a home besides its own: their rows, and the activations of those at work."""
+
+    def __init__(self, rows: AgentRows, at_work: Activations, store: Store) -> None:
+        self.rows, self.at_work = rows, at_work
+        self._store = store
+
+    @asynccontextmanager
+    async def asked(self, name: str) -> AsyncIterator[AgentHost]:
+        """The host of an agent, activated if it is not at work; it stays so meanwhile.
+
+        Raises RequestError where there is none, StoreError where it cannot be restored.
+        """
+        host = await self.at_work.activated(name)
+        with host.in_use():
+            if not host.loop.turns:
+                await host.submit(lambda turn: None)
+            yield host
+
+    async def suspend(self, name: str, why: str) -> AgentRow:
+        """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
+        await self.at_work.stop(self.rows.find(name).name)
+        return await self.rows.put(self.rows[name]._replace(state=SUSPENDED, why=why, wake_at=None))
+
+    async def resume(self, name: str) -> AgentRow:
+        """Let a suspended agent go on. Raises RequestError."""
+        row = self.rows.find(name)
+        if row.state != SUSPENDED:
+            raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
+        await self.at_work.stop(name)
+        self.at_work.faults.forget(name)
+        row = await self.rows.put(row._replace(state=ACTIVE, why=""))
+        self.at_work.go_on_with(name)
+        return row
+
+    async def passivate(self, name: str) -> AgentRow:
+        """Make an agent passive that has nothing to do. Raises RequestError where it has."""
+        if not await self.at_work.lay_down(self.rows.find(name).name):
+            raise RequestError(f"{name} has something to do: calls under way, or events to be told")
+        return self.rows[name]
+
+    async def remove(self, name: str, *, now: bool = False) -> None:
+        """Remove an agent with all that it has; one with active runs only if it is to go `now`.
+
+        Raises RequestError.
+        """
+        row = self.rows.find(name)
+        active = sum(run.phase == "active" for run in self._store.of(row.agent).runs())
+        if active and not now:
+            runs = f"{active} run{'s' * (active > 1)}"
+            raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
+        await self.at_work.stop(name)
+        self.at_work.faults.forget(name)
+        await self.rows.remove(row)

@@ -1,0 +1,94 @@
+"""Host maker: puts together what one agent needs to be at work in a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from narval.definitions.library import Library
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.loop import Loop
+from narval.runtime.agent.recovery import restore
+from narval.runtime.agent.view import IsUpToDate, Surroundings
+from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.process_code.questions import QuestionAnswerer
+from narval.runtime.calls.process_code.tasks import NodeCalls
+from narval.runtime.calls.targets import CallTargets
+from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.main_loop import MainLoop
+from narval.runtime.home.home import Home
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings
+from narval.runtime.store.store import Store
+from narval.runtime.system.zone import machine_zone
+
+
+class HostMaker:
+    """Makes the hosts of a daemon's agents.
+
+    `home` is the home whose files are followed, None where there are none; `settings` gives those that count.
+    With `record_only` no agent advances anything.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        home: Home | None,
+        main_loop: MainLoop,
+        settings: Callable[[], Settings],
+        is_up_to_date: IsUpToDate | None,
+        *,
+        record_only: bool,
+    ) -> None:
+        self.store, self.record_only = store, record_only
+        self._folder = home.path if home is not None else None
+        self._main_loop, self._settings, self._is_up_to_date = main_loop, settings, is_up_to_date
+
+    def make(
+        self,
+        number: int,
+        name: str,
+        library: Library,
+        schemas: Schemas,
+        *,
+        since: float,
+        record_only: bool = False,
+    ) -> AgentHost:
+        """The host of an agent, with the memory that its store has, at work without a break `since` a moment.
+
+        Its runs are not restored yet. With `record_only` it records what it is asked, and does nothing else.
+        Raises StoreError.
+        """
+        settings, main_loop = self._settings(), self._main_loop
+        agent: AgentState = restore(
+            library,
+            self.store.of(number),
+            zone=settings.timezone or machine_zone(),
+            since=since,
+            forget_after=settings.forget_after,
+            history_entries=settings.history_entries,
+        )
+        agent.runs.families.limit(settings.run_depth, settings.run_family)
+        targets = CallTargets(agent, self._folder)
+        dispatcher = Dispatcher(
+            agent,
+            main_loop.executor,
+            targets,
+            lambda item: host.post(item),
+            home=self._folder,
+            identity=agent.store.identity()._replace(name=name),
+            timeout=settings.call_timeout,
+            preparers={"node": NodeCalls(agent, targets).prepare},
+        )
+        questions = QuestionAnswerer(targets.function_of)
+        loop = Loop(
+            agent,
+            Surroundings(schemas, partial(questions.ask, agent), self._is_up_to_date),
+            dispatcher.dispatch,
+            dispatcher.answer,
+            limit=settings.turn_limit,
+            record_only=self.record_only or record_only,
+            is_volatile=self.store.is_volatile,
+        )
+        host = AgentHost(loop, dispatcher, questions, main_loop)
+        return host

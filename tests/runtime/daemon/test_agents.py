@@ -1,0 +1,385 @@
+"""Several agents in one daemon: their states, who is at work, and what one's fault costs (G1 to G9, G18)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.errors import NarvalError, RequestError, SettingsError
+from narval.operations.asker import PROGRAM
+from narval.operations.operations import invoke
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import AgentRow
+from tests.runtime.at_work import Killed, Scene, in_a_loop, watched_commits
+
+MODULE = """
+import narval
+from narval import Input, Output, action
+
+@action(inputs=[Input("mail", "mail", use=True)], outputs=[Output("ack", "ack")], runs="inline")
+def take(mail):
+    return f"<ack of='{mail.attributes['n']}' by='{narval.call().agent}'/>"
+
+@action(runs="inline")
+def begin():
+    pass
+
+@action(outputs=[Output("late", "late")])
+async def wait():
+    await narval.sleep(200)
+    return "<late/>"
+"""
+RECIPES = """<cookbook>
+<recipe group="w" name="takes" start_step="a" end_step="b">
+  <step id="a" type="action" target="w.begin"/><step id="b" type="action" target="w.take"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>mail</match></condition></transition>
+</recipe>
+<recipe group="w" name="calls" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.wait"/>
+</recipe>
+<recipe group="w" name="later" start_step="a" end_step="b">
+  <step id="a" type="action" target="w.begin"/><step id="b" type="action" target="w.begin"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <time years="1970" months="1" monthdays="20" hours="0" minutes="0" seconds="0"/></transition>
+</recipe>
+</cookbook>"""
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene(tmp_path, settings="timezone = 'UTC'\n")
+    scene.write("modules/w.py", MODULE)
+    scene.write("recipes/w.xml", RECIPES)
+    return scene
+
+
+async def ask(daemon: Daemon, agent: str, operation: str, **arguments: Any) -> Any:
+    return await invoke(daemon, PROGRAM.asking(agent), operation, arguments)
+
+
+async def opened(scene: Scene, *names: str) -> Daemon:
+    daemon = await scene.open()
+    for name in names:
+        await ask(daemon, "", "add_agent", name=name)
+    return daemon
+
+
+async def states(daemon: Daemon) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in await ask(daemon, "", "agents")}
+
+
+async def acks(daemon: Daemon, agent: str) -> list[str]:
+    return [row["xml"] for row in await ask(daemon, agent, "memory", xpath="ack")]
+
+
+@in_a_loop
+async def test_G1_agents_have_names_and_ids_of_their_own(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    rows = {row.name: row for row in daemon.store.agents()}
+    assert list(rows) == ["narval", "ada", "bob"]
+    assert len({row.id for row in rows.values()}) == 3
+    for name in ("", "Ada", "9lives", "a" * 64, "a b"):
+        with pytest.raises(RequestError, match="expected the name of an agent"):
+            await ask(daemon, "", "add_agent", name=name)
+    for name in ("ada", "narval"):
+        with pytest.raises(RequestError, match=f"there is an agent {name} already"):
+            await ask(daemon, "", "add_agent", name=name)
+    with pytest.raises(RequestError, match=r"no agent 'adda' here; did you mean .*ada.*narval, ada, bob"):
+        await ask(daemon, "adda", "status")
+    await ask(daemon, "", "remove_agent", name="ada")
+    assert (await ask(daemon, "", "add_agent", name="ada"))["state"] == "passive"
+    assert next(row.id for row in daemon.store.agents() if row.name == "ada") != rows["ada"].id
+    await scene.end()
+
+
+@in_a_loop
+async def test_G1_the_homes_own_may_not_take_the_name_of_another(scene: Scene) -> None:
+    await opened(scene, "ada")
+    await scene.end()
+    scene.write("etc/narval.toml", "name = 'ada'\n")
+    with pytest.raises(SettingsError, match="a name that no other agent of this home has"):
+        await scene.open()
+
+
+@in_a_loop
+async def test_G15_two_agents_follow_one_recipe_and_wait_for_elements_of_their_own(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    runs = {name: (await ask(daemon, name, "start", name="w.takes"))["eid"] for name in ("ada", "bob")}
+    assert runs["ada"] == runs["bob"], "numbers begin anew for each"
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "ada", "show", run=runs["ada"]))["state"] == "done"
+    assert (await ask(daemon, "bob", "show", run=runs["bob"]))["state"] == "running"
+    await ask(daemon, "bob", "add", elements=[b"<mail n='2'/>"])
+    await daemon.main_loop.until_idle()
+    assert ['of="1" by="ada"' in xml for xml in await acks(daemon, "ada")] == [True]
+    assert ['of="2" by="bob"' in xml for xml in await acks(daemon, "bob")] == [True]
+    assert await acks(daemon, "") == []
+    await scene.end()
+
+
+@in_a_loop
+async def test_G21_answers_say_of_what_agent_they_are_unless_it_is_the_homes_own(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    assert (await ask(daemon, "ada", "start", name="w.takes"))["agent"] == "ada"
+    assert {row["agent"] for row in await ask(daemon, "ada", "runs")} == {"ada"}
+    own = await ask(daemon, "", "start", name="w.takes")
+    assert "agent" not in own
+    assert await ask(daemon, "narval", "show", run=own["eid"]) == await ask(
+        daemon, "", "show", run=own["eid"]
+    )
+    assert (await ask(daemon, "ada", "status"))["name"] == "ada"
+    assert (await ask(daemon, "", "status"))["agents"] == {"active": 2, "passive": 0, "suspended": 0}
+    await scene.end()
+
+
+@in_a_loop
+async def test_G6_an_agent_that_has_nothing_to_do_becomes_passive_and_comes_back(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    run = (await ask(daemon, "ada", "start", name="w.takes"))["eid"]
+    await daemon.main_loop.elapse(59.0)
+    assert await states(daemon) == {"narval": "active", "ada": "active"}
+    await daemon.main_loop.elapse(61.0)
+    assert await states(daemon) == {"narval": "active", "ada": "passive"}
+    assert daemon.store.of(2).identity().state == "passive"
+    assert len(daemon.rounds.participants) == 1
+    asked = [ask(daemon, "ada", "show", run=run) for _ in range(3)]
+    assert [answer["state"] for answer in await asyncio.gather(*asked[:1])] == ["running"]
+    for waiting in asked[1:]:
+        assert (await waiting)["state"] == "running"
+    assert len(daemon.rounds.participants) == 2
+    assert daemon.store.of(2).identity().state == "active"
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+    assert len(await acks(daemon, "ada")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G5_a_moment_activates_the_agent_that_waits_for_it(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    run = (await ask(daemon, "ada", "start", name="w.later"))["eid"]
+    await ask(daemon, "bob", "start", name="w.takes")
+    await daemon.main_loop.elapse(120.0)
+    row = daemon.store.of(2).identity()
+    assert (row.state, row.wake_at) == ("passive", 19 * 86_400.0)
+    await daemon.main_loop.elapse(row.wake_at - daemon.rounds.clock.now() - 1.0)
+    assert await states(daemon) == {"narval": "active", "ada": "passive", "bob": "passive"}
+    await daemon.main_loop.elapse(2.0)
+    assert await states(daemon) == {"narval": "active", "ada": "active", "bob": "passive"}
+    shown = await ask(daemon, "ada", "show", run=run)
+    assert (shown["state"], shown["ended"][:19]) == ("done", "1970-01-20T00:00:00")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G5_a_moment_that_came_while_no_daemon_ran_activates_its_agent_at_the_start(
+    scene: Scene,
+) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    await ask(daemon, "ada", "start", name="w.later")
+    await ask(daemon, "bob", "start", name="w.takes")
+    await daemon.main_loop.elapse(120.0)
+    await scene.end()
+    daemon = await scene.open()
+    assert len(daemon.rounds.participants) == 1
+    await scene.end()
+    scene.clock.set(30 * 86_400.0)
+    daemon = await scene.open()
+    assert await states(daemon) == {"narval": "active", "ada": "active", "bob": "passive"}
+    await scene.end()
+
+
+@in_a_loop
+async def test_G7_an_agent_stays_active_while_a_call_of_it_is_under_way(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    run = (await ask(daemon, "ada", "start", name="w.calls"))["eid"]
+    await daemon.main_loop.elapse(150.0)
+    assert (await states(daemon))["ada"] == "active"
+    await daemon.main_loop.elapse(150.0)
+    assert (await states(daemon))["ada"] == "passive"
+    assert (await ask(daemon, "ada", "show", run=run))["state"] == "done"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G4_what_changes_in_the_files_is_taken_over_by_active_and_passive_agents(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    await ask(daemon, "ada", "count")
+    scene.write("recipes/new.xml", RECIPES.replace('group="w"', 'group="n"'))
+    assert (await ask(daemon, "", "reload"))["changed"]
+    await daemon.main_loop.until_idle()
+    for name in ("ada", "bob"):
+        assert (await ask(daemon, name, "start", name="n.takes"))["name"] == "n.takes"
+    async with daemon.of("ada") as seen:
+        assert seen.agent.library is daemon.agent.library
+    await scene.end()
+
+
+@in_a_loop
+async def test_G20_a_suspended_agent_records_what_it_is_asked_and_acts_when_it_is_resumed(
+    scene: Scene,
+) -> None:
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.takes")
+    row = await ask(daemon, "", "suspend", name="ada", reason="on leave")
+    assert (row["state"], row["why"]) == ("suspended", "on leave")
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+    assert await acks(daemon, "ada") == []
+    await scene.end()
+    daemon = await scene.open()
+    await daemon.main_loop.until_idle()
+    assert (await states(daemon))["ada"] == "suspended"
+    assert (await ask(daemon, "", "resume", name="ada"))["state"] == "active"
+    await daemon.main_loop.until_idle()
+    assert len(await acks(daemon, "ada")) == 1
+    with pytest.raises(RequestError, match="expected an agent that is suspended"):
+        await ask(daemon, "", "resume", name="ada")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.calls")
+    await daemon.main_loop.elapse(1.0)
+    with pytest.raises(RequestError, match="ada has 1 run under way"):
+        await ask(daemon, "", "remove_agent", name="ada")
+    with pytest.raises(RequestError, match="calls under way"):
+        await ask(daemon, "", "passivate", name="ada")
+    await ask(daemon, "", "remove_agent", name="ada", now=True)
+    assert await states(daemon) == {"narval": "active"}
+    assert [row.name for row in daemon.store.agents()] == ["narval"]
+    with pytest.raises(RequestError, match="always active"):
+        await ask(daemon, "", "remove_agent", name="narval")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G18_a_turn_that_breaks_down_costs_its_agent_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    for name in ("ada", "bob"):
+        await ask(daemon, name, "start", name="w.takes")
+    poison(daemon, monkeypatch, "ada")
+    with pytest.raises(NarvalError, match="agent ada broke down"):
+        await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    with pytest.raises(RequestError, match="made anew in 1 s"):
+        await ask(daemon, "ada", "runs")
+    await ask(daemon, "bob", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+    assert len(await acks(daemon, "bob")) == 1
+    monkeypatch.undo()
+    await daemon.main_loop.elapse(2.0)
+    await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
+    await daemon.main_loop.until_idle()
+    assert ['of="2"' in xml for xml in await acks(daemon, "ada")] == [True]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G18_an_agent_that_breaks_down_again_and_again_is_suspended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await opened(scene, "ada")
+    poison(daemon, monkeypatch, "ada")
+    with pytest.raises(NarvalError, match="agent ada broke down"):
+        await ask(daemon, "ada", "count")
+    await daemon.main_loop.elapse(14.0)
+    assert (await states(daemon))["ada"] == "passive"
+    await daemon.main_loop.elapse(2.0)
+    (_, row) = await ask(daemon, "", "agents")
+    assert (row["state"], row["why"]) == ("suspended", "it broke down 5 times in 10 minutes: poisoned")
+    assert daemon.store.of(2).identity().state == "suspended"
+    await scene.end()
+
+
+def poison(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have every turn of an agent break down from now on."""
+    from narval.runtime.agent.loop import Loop
+
+    decide = Loop.decide
+    poisoned = next(row.agent for row in daemon.store.agents() if row.name == name)
+
+    def decided(loop: Loop, now: float) -> Any:
+        if loop.agent.store.agent == poisoned:
+            raise ValueError("poisoned")
+        return decide(loop, now)
+
+    monkeypatch.setattr(Loop, "decide", decided)
+
+
+NAMES = ("narval", "ada", "bob")
+
+
+async def _work(scene: Scene) -> None:
+    """Three agents take a mail each, one becomes passive in between; begun anew wherever it was killed."""
+    daemon = await scene.open()
+    there = await states(daemon)
+    for name in NAMES:
+        if name not in there:
+            await ask(daemon, "", "add_agent", name=name)
+    for name in NAMES:
+        if not await ask(daemon, name, "runs"):
+            await ask(daemon, name, "start", name="w.takes")
+    await daemon.main_loop.elapse(120.0)
+    for name in NAMES:
+        if not await ask(daemon, name, "memory", xpath="mail"):
+            await ask(daemon, name, "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+
+
+async def _end(scene: Scene) -> list[tuple[list[str], list[str]]]:
+    daemon = scene.alive or await scene.open()
+    await daemon.main_loop.until_idle()
+    found = []
+    for name in NAMES:
+        xml = [row["xml"].replace(name, "NAME") for row in await ask(daemon, name, "memory", xpath="ack")]
+        found.append((xml, [run["state"] for run in await ask(daemon, name, "runs")]))
+    await scene.end()
+    return found
+
+
+def test_G9_three_agents_killed_at_every_commit_end_as_without(tmp_path: Path) -> None:
+    def made(folder: str) -> Scene:
+        scene = Scene(tmp_path / folder, settings="timezone = 'UTC'\n")
+        scene.write("modules/w.py", MODULE)
+        scene.write("recipes/w.xml", RECIPES)
+        return scene
+
+    def story(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(work)
+
+    async def undisturbed(scene: Scene) -> Any:
+        await _work(scene)
+        return await _end(scene)
+
+    async def killed(scene: Scene) -> Any:
+        try:
+            await _work(scene)
+        except Killed:
+            await scene.end()
+            await _work(scene)
+        return await _end(scene)
+
+    scene = made("whole")
+    with watched_commits(scene):
+        whole = story(undisturbed(scene))
+    assert [len(xml) for xml, _ in whole] == [1, 1, 1]
+    assert scene.commits > 10
+    for commit in range(2, scene.commits + 1):
+        for written in (False, True):
+            other = made(f"{commit}-{written}")
+            other.kill_at = (commit, written)
+            with watched_commits(other):
+                assert story(killed(other)) == whole, f"killed at commit {commit}, written: {written}"
+
+
+def test_rows_are_as_the_store_has_them(tmp_path: Path) -> None:
+    assert AgentRow(2, "a", "ada") == (2, "a", "ada", "active", "", None)

@@ -1,0 +1,132 @@
+"""Several agents on the command line, with a daemon and without one (G20, G21)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import narval as narval_in_python
+from narval.errors import RequestError
+from tests.surfaces.cli.command_line import daemon, data, make_home, narval, well
+
+LETTER = "<letter to='ann' urgent='yes'/>"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return make_home(tmp_path / "home")
+
+
+@pytest.fixture(params=["daemon", "alone"])
+def place(request: pytest.FixtureRequest, home: Path) -> Iterator[Path]:
+    """A home with a daemon and without one."""
+    if request.param == "alone":
+        yield home
+        return
+    with daemon(home):
+        yield home
+
+
+def test_G20_agents_are_added_listed_suspended_resumed_and_removed(place: Path) -> None:
+    assert well(place, "agents", "add", "ada") == "ada is passive\n"
+    assert data(place, "agents", "add", "bob")["name"] == "bob"
+    assert [row["name"] for row in data(place, "agents")] == ["narval", "ada", "bob"]
+    well(place, "agents", "suspend", "bob", "--reason", "on leave")
+    assert data(place, "status")["agents"]["suspended"] == 1
+    assert "1 suspended" in well(place, "status")
+    listed = well(place, "agents").splitlines()
+    assert listed[0].split()[:5] == ["agent", "state", "elements", "runs", "calls"]
+    assert "on leave" in listed[3]
+    assert well(place, "agents", "resume", "bob") == "bob is active\n"
+    assert well(place, "agents", "remove", "bob") == "bob is removed\n"
+    assert [row["name"] for row in data(place, "agents")] == ["narval", "ada"]
+
+
+def test_G21_every_command_asks_the_agent_that_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    well(place, "agents", "add", "ada")
+    run = int(well(place, "start", "demo.await", "--agent", "ada"))
+    well(place, "--agent", "ada", "add", "-", given=LETTER)
+    assert narval(place, "memory", "letter").exit_code == 1
+    monkeypatch.setenv("NARVAL_AGENT", "ada")
+    (letter,) = data(place, "memory", "letter")
+    assert letter["agent"] == "ada"
+    assert data(place, "show", run)["agent"] == "ada"
+    assert "letter" in well(place, "memory")
+    assert all(line["agent"] == "ada" for line in data(place, "history", run))
+    assert well(place, "why", run)
+    assert data(place, "status")["name"] == "ada"
+    assert "agent" not in data(place, "--agent", "narval", "status")
+
+
+def test_G21_an_agent_that_is_not_there_is_refused_with_those_there_are(place: Path) -> None:
+    well(place, "agents", "add", "ada")
+    result = narval(place, "runs", "--agent", "adda")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "narval: there is no agent 'adda' here; did you mean 'ada'?; this home has narval, ada\n"
+    )
+    assert narval(place, "runs", "--agent", "").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [["add"], ["remove", "ada", "--reason", "x"], ["add", "ada", "--now"], ["x"]]
+)
+def test_what_goes_with_what_is_said(home: Path, words: list[str]) -> None:
+    assert narval(home, "agents", *words).exit_code == 2
+
+
+def test_G9_three_agents_at_work_are_found_as_they_were_after_a_kill(home: Path) -> None:
+    names = ("narval", "ada", "bob")
+    with daemon(home) as running:
+        for name in names[1:]:
+            well(home, "agents", "add", name)
+        runs = {name: int(well(home, "start", "demo.await", "--agent", name)) for name in names}
+        calls = {name: int(well(home, "start", "demo.slow", "--agent", name)) for name in names}
+        well(home, "add", "-", "--agent", "bob", given=LETTER)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+    with daemon(home):
+        assert {row["name"]: row["state"] for row in data(home, "agents")} == dict.fromkeys(names, "active")
+        for name in names:
+            (call,) = data(home, "status", "--agent", name)["calls"]
+            assert call["run"] == calls[name]
+        well(home, "add", "-", "--agent", "ada", given=LETTER)
+        phases = {name: data(home, "show", runs[name], "--agent", name)["phase"] for name in names}
+        assert phases == {"narval": "active", "ada": "done", "bob": "done"}
+
+
+def test_G5_a_client_that_asks_for_a_passive_agent_cannot_tell(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text("idle_after = '0.2s'\n")
+    with daemon(home):
+        well(home, "agents", "add", "ada")
+        run = int(well(home, "start", "demo.await", "--agent", "ada"))
+        well(home, "agents", "passivate", "ada")
+        assert data(home, "agents")[1]["state"] == "passive"
+        assert data(home, "show", run, "--agent", "ada")["phase"] == "active"
+        well(home, "add", "-", "--agent", "ada", given=LETTER)
+        assert data(home, "show", run, "--agent", "ada")["phase"] == "done"
+
+
+def test_G21_python_asks_the_agent_that_is_named(home: Path) -> None:
+    with narval_in_python.open(home) as own:
+        own.ask("add_agent", name="ada")
+        own.ask("add_agent", name="bob")
+        with own.other("ada") as ada:
+            run = ada.start("demo.await")
+            own.other("bob").add(LETTER)
+            ada.until_idle()
+            assert ada.run(run)["state"] == "running"
+            ada.add(LETTER)
+            assert ada.wait(run)["state"] == "done"
+        assert not own.memory("letter")
+    with narval_in_python.open(home, agent="ada") as ada:
+        assert len(ada.memory("letter")) == 1
+        assert not ada.other("narval").memory("letter")
+    with pytest.raises(RequestError, match="there is no agent 'zoe'"):
+        narval_in_python.open(home, agent="zoe")
+    with narval_in_python.open(home, agent="bob") as bob:
+        assert len(bob.memory("letter")) == 1
