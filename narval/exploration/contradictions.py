@@ -17,11 +17,18 @@ Demands = frozenset[Demand]
 
 def demands(bound: Bound) -> Demands:
     """The demands of a condition, to be compared with those of others."""
+    if not bound.variables:
+        return _without_variables(bound.patterns)
     named = dict(bound.variables)
     return frozenset(
         (pattern, tuple(element.eid for name in sorted(pattern.variables) for element in named.get(name, ())))
         for pattern in bound.patterns
     )
+
+
+@lru_cache(maxsize=4096)
+def _without_variables(patterns: tuple[Pattern, ...]) -> Demands:
+    return frozenset((pattern, ()) for pattern in patterns)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -122,15 +123,16 @@ class _Naming:
         self._names: dict[str, str] = {}
 
     def plain(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return self._table(value)
-        if isinstance(value, list | tuple):
+        kind = type(value)
+        if kind is dict:
+            return self._table(value) if value else value
+        if kind is list or kind is tuple:
             return [self.plain(item) for item in value]
-        if isinstance(value, str):
-            return self._name(value) if _IDENTIFIER.fullmatch(value) else value
-        if isinstance(value, float) and value >= FIRST_MOMENT / 2:
+        if kind is str:
+            return self._name(value) if _is_identifier(value) else value
+        if kind is float and value >= FIRST_MOMENT / 2:
             return "past" if value <= self._now else "to come"
-        if isinstance(value, int) and not isinstance(value, bool) and value >= RUN:
+        if kind is int and value >= RUN:
             return "element"
         return value
 
@@ -138,14 +140,21 @@ class _Naming:
         return self._names.setdefault(identifier, f"#{len(self._names)}")
 
     def _table(self, table: Mapping[Any, Any]) -> dict[str, Any]:
-        named = {key: value for key, value in table.items() if not _is_identifier(key)}
-        others = {key: value for key, value in table.items() if _is_identifier(key)}
-        plain = {str(key): self.plain(named[key]) for key in sorted(named, key=str)}
-        for key in sorted(others, key=lambda key: _blank(others[key])):
-            plain[self._name(key)] = self.plain(others[key])
+        named, others = {}, []
+        for key, value in table.items():
+            if _is_identifier(key):
+                others.append(key)
+            else:
+                named[str(key)] = value
+        plain = {key: self.plain(named[key]) for key in sorted(named)}
+        if len(others) > 1:
+            others.sort(key=lambda key: _blank(table[key]))
+        for key in others:
+            plain[self._name(key)] = self.plain(table[key])
         return plain
 
 
+@lru_cache(maxsize=16384)
 def _is_identifier(key: Any) -> bool:
     return isinstance(key, str) and _IDENTIFIER.fullmatch(key) is not None
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import psutil
 import pytest
 
 from modules import notify
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import CallContext
+from tests.acceptance.home import until
 
 DAY = datetime(2026, 11, 2, 23, 59, tzinfo=UTC).timestamp()
 FAILURE = b"<failure run='12' name='w.r' step='s' type='dark' error='11'>the &lt;lamp&gt; is out</failure>"
@@ -125,14 +126,20 @@ def test_a_command_reads_whole_lines(tmp_path: Path) -> None:
 def test_a_command_that_does_not_end_is_ended_with_what_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "PROGRAM_SECONDS", 0.3)
-    fake(tmp_path, "slow", "#!/bin/sh\n(sleep 1; touch late) &\nsleep 60\n")
-    began = time.monotonic()
+    monkeypatch.setattr(notify, "PROGRAM_SECONDS", 1.0)
+    fake(tmp_path, "slow", "#!/bin/sh\nsleep 600 &\necho $! >began\nwait\n")
     with pytest.raises(ActionError, match="took more than"):
         told(f'<notify way="command" command="{tmp_path}/slow"/>', home=tmp_path)
-    assert time.monotonic() - began < 5
-    time.sleep(1.2)
-    assert not (tmp_path / "late").exists()
+    began = int((tmp_path / "began").read_text())
+    until(lambda: not runs(began), "what it began has ended")
+
+
+def runs(pid: int) -> bool:
+    """True if a program is there and no zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_an_unknown_way_is_refused() -> None:

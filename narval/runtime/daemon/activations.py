@@ -102,7 +102,8 @@ class EndingCalls:
     def abandon(self, name: str, calls: CallsInFlight) -> None:
         """Give up all calls of an agent."""
         calls.abandon_all()
-        self._of[name] = calls
+        if calls.any():
+            self._of[name] = calls
 
     def any(self, name: str) -> bool:
         """True while there is one of that agent."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -156,6 +158,19 @@ async def test_G6_an_agent_that_has_nothing_to_do_becomes_passive_and_comes_back
     await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
     await daemon.main_loop.until_idle()
     assert len(await acks(daemon, "ada")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G8_of_a_passive_agent_nothing_is_left_in_memory_but_its_row(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.takes")
+    async with daemon.of("ada") as seen:
+        left = [weakref.ref(seen.host), weakref.ref(seen.agent)]
+    del seen
+    assert (await ask(daemon, "", "passivate", name="ada"))["state"] == "passive"
+    gc.collect()
+    assert [found() for found in left] == [None, None]
     await scene.end()
 
 

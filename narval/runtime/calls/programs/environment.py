@@ -21,6 +21,7 @@ def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str
         **daemon,
         **dict(program.environment),
         reaper.OWNER: daemon[reaper.OWNER],
+        "NARVAL_AGENT": call.agent,
         "NARVAL_RUN": str(call.run),
         "NARVAL_STATE": call.step,
         reaper.CALL: call.id,

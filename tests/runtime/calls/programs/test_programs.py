@@ -45,7 +45,7 @@ class Bench:
             limits=limits,
         )
         self.executor = Executor(programs=self.programs)
-        self.calls = 0
+        self.calls, self.agent = 0, ""
 
     def start(self, *words: str, timeout: float | None = None, inputs: Any = None, **given: Any) -> Any:
         """Start a program; its outcome is awaited."""
@@ -59,6 +59,7 @@ class Bench:
             inputs=inputs or {},
             timeout=timeout,
             program=Program(words, **given),
+            agent=self.agent,
         )
         self.executor.start(call, outcome.set_result, _nothing_produced)
         return outcome
@@ -249,6 +250,17 @@ async def test_A13_environment_and_folder(tmp_path: Path) -> None:
         script = "echo $A $NARVAL_RUN $NARVAL_STATE; pwd"
         told = await bench.sh(script, environment=(("A", "x y"),), directory="sub")
         assert told["output"].splitlines() == ["x y 7 s", str(tmp_path / "sub")]
+
+
+@in_a_loop
+async def test_G15_a_program_knows_its_agent_and_what_it_prints_is_kept_apart(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        await bench.sh("seq 1 20000")
+        bench.agent = "ada"
+        told = await bench.sh("seq 1 20000; echo $NARVAL_AGENT")
+        assert told["output"].endswith("20000\nada")
+        kept = {str(path.relative_to(tmp_path / "output")) for path in (tmp_path / "output").rglob("s")}
+        assert kept == {"7/s", "ada/7/s"}
 
 
 @in_a_loop
