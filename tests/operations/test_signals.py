@@ -118,7 +118,7 @@ def test_the_command_says_what_became_of_it(home: Path) -> None:
     with daemon(home):
         well(home, "start", "s.order")
         run = run_of(home, "s.order")
-        assert well(home, "signal", run, "later").endswith(f"nothing in run {run} waits for it yet\n")
+        assert well(home, "signal", run, "later").endswith(f"nothing in run {run} has taken it yet\n")
         answer = data(home, "signal", run, "approve", "-", given="<by>ann</by>")
         assert (answer["run"], answer["signal"], answer["taken_by"]) == (run, "approve", "approved")
         waiting = well(home, "start", "s.order").strip()

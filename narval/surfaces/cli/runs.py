@@ -184,7 +184,7 @@ def _effect(answer: dict[str, Any]) -> None:
         taker = "transition" if answer.get("eid") else "state"
         click.echo(f"{effect}: {taker} {answer['taken_by']} took it")
     else:
-        click.echo(f"{effect}: nothing in run {answer['run']} waits for it yet")
+        click.echo(f"{effect}: nothing in run {answer['run']} has taken it yet")
 
 
 @command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)
