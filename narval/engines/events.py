@@ -64,7 +64,8 @@ class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """From where a run goes on: the earlier run `of` had come there, and is begun again from its `part`.
 
-    `elements` were the first context of that run, `context` is all that it held.
+    `elements` were the first context of that run, `context` is all that it held. `followed`: another run has
+    begun because that one was over, or is going to.
     """
 
     of: int
@@ -73,6 +74,7 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     context: tuple[int, ...] = ()
     kept: tuple[CarriedOver, ...] = ()
     again: tuple[Reusable, ...] = ()
+    followed: bool = False
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

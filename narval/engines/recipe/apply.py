@@ -74,7 +74,7 @@ def _plan_started(state: PlanState, change: PlanStarted) -> None:
 
 
 def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
-    state.resumed = (change.of, change.step)
+    state.resumed, state.followed = (change.of, change.step), change.followed
     for part in change.steps:  # taken over as they are: what led there has happened in the other plan
         state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
     for part in change.transitions:

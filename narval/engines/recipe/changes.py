@@ -37,7 +37,8 @@ class PlanStarted(PlanChange, RunBegan, frozen=True):
 class PlanResumed(PlanChange, frozen=True):
     """The plan goes on from `step` of the plan `of`, with steps and transitions as they were there.
 
-    `again` is what the others may take though that plan has used it.
+    `again` is what the others may take though that plan has used it. `followed`: another plan follows that
+    one already.
     """
 
     of: int
@@ -45,6 +46,7 @@ class PlanResumed(PlanChange, frozen=True):
     steps: tuple[CarriedOver, ...] = ()
     transitions: tuple[CarriedOver, ...] = ()
     again: tuple[Reusable, ...] = ()
+    followed: bool = False
 
 
 class StepReady(PlanChange, frozen=True):

@@ -5,12 +5,18 @@ from __future__ import annotations
 from narval.engines import commands
 from narval.engines.backoff import restart_wait
 from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.state import PlanState
+
+
+def is_first(state: PlanState) -> bool:
+    """True while no transition of a plan has fired, and no other plan follows it already."""
+    return not state.followed and not state.has_fired
 
 
 def after_end(decision: RecipeDecision) -> None:
     """Begin the plan that follows this one, which is over."""
     state, restart = decision.state, decision.definition.restart
-    if restart == "no" or (restart == "parallel" and state.has_fired):
+    if restart == "no" or state.followed or (restart == "parallel" and state.has_fired):
         return
     if state.status == "done":
         begin_next(decision)

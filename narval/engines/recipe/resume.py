@@ -57,7 +57,14 @@ def plan_resume(
         elements=_there(before.first, element),
         kept=(*past.steps(), *past.transitions()),
         again=tuple(_again(before, past, given, element)),
+        followed=_is_followed(recipe, before),
     )
+
+
+def _is_followed(recipe: Recipe, before: PlanState) -> bool:
+    """True if another plan has begun after an earlier one, or is going to, as its recipe restarts (N28)."""
+    begun_beside = recipe.restart == "parallel" and before.has_fired
+    return before.followed or begun_beside or before.status != "cancelled"
 
 
 def resumed(decision: RecipeDecision, resume: Resume) -> None:
@@ -72,6 +79,7 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
             steps=tuple(part for part in resume.kept if part.id in recipe.steps),
             transitions=tuple(part for part in resume.kept if part.id in recipe.transitions),
             again=resume.again,
+            followed=resume.followed,
         )
     )
     kept = [step for step in recipe.steps.values() if decision.state.step(step.id).state != "todo"]

@@ -37,6 +37,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     """Steps with `until` that wait for their next call (N40)."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has taken up yet (N26)."""
+    followed: bool = False
+    """True if another plan follows already the one from which this one was begun again: none follows this."""
     resumed: tuple[int, str] | None = None
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Call, MarkUsed
+from narval.engines.commands import Call, MarkUsed, Start
 from narval.engines.events import Resume, Reusable
 from narval.engines.recipe import engine
 from narval.errors import RequestError
@@ -270,3 +270,43 @@ def test_N43_a_retry_may_take_again_all_that_a_list_had() -> None:
     again = said.retry(run, "a")
     said.returned("a", run=again)
     assert said.states[again].transition("t").taken_by(0) == mails
+
+
+def restarting(restart: str, *, cancel: bool, comes: bool = True) -> tuple[Retrying, int]:
+    """A plan that restarts, over before its step b was done: it failed there, or was cancelled."""
+    line = recipe("g.r", step("a"), step("b"), transition("ab", "a", "b", "use ok"), end="b", restart=restart)
+    said = Retrying(line, action("m.a"), action("m.b"))
+    run = said.start("g.r")
+    said.returned("a")
+    if comes:
+        said.arrives("<ok/>")
+    if cancel:
+        said.cancel(run)
+    else:
+        said.erred("b")
+    said.wishes(Start)
+    return said, run
+
+
+@pytest.mark.parametrize("restart", ["yes", "parallel"])
+def test_N28_no_plan_follows_a_retry_of_one_that_another_follows_already(restart: str) -> None:
+    said, run = restarting(restart, cancel=False)
+    again = said.retry(run)
+    said.returned("b")
+    assert (said.state(again), said.wishes(Start)) == ("done", [])
+    once_more = said.retry(again, "b")
+    said.erred("b")
+    assert (said.state(once_more), said.wishes(Start)) == ("failed", [])
+
+
+def test_N28_a_retry_of_a_cancelled_plan_is_followed_as_that_one_would_have_been() -> None:
+    said, run = restarting("yes", cancel=True)
+    said.returned("b", run=said.retry(run, "b"))
+    assert [start.name for start in said.wishes(Start)] == ["g.r"]
+    said, run = restarting("parallel", cancel=True)
+    said.returned("b", run=said.retry(run, "b"))
+    assert said.wishes(Start) == [], "the next had begun beside it when the first transition fired"
+    said, run = restarting("parallel", cancel=True, comes=False)
+    said.returned("a", run=said.retry(run, "a"))
+    said.arrives("<ok/>")
+    assert [start.name for start in said.wishes(Start)] == ["g.r"]

@@ -251,7 +251,7 @@ def _go(
     fed: bool = False,
 ) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
-    first = decision.definition.restart == "parallel" and not decision.state.has_fired
+    first = decision.definition.restart == "parallel" and restarts.is_first(decision.state)
     known = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not known.keys().isdisjoint(reached):
