@@ -77,7 +77,7 @@ def test_a_recipe_that_fails_forty_times_is_forty_warnings_and_one_notice(tmp_pa
     assert first[0] == ["$HOME;", "a b", "narval: w.r failed"], "no shell has seen it"
     said = f"Run {runs[0]} of w.r failed in step s: dark: the lamp is out\n\nnarval --home"
     assert first[1].startswith(said)
-    assert first[1].endswith(f" why {runs[0]}")
+    assert first[1].endswith(f" why {runs[0]}\n")
     assert second[0][-1] == "narval: w.outer failed"
     warned = warnings(narval)
     assert [line for line in warned if " of w.r " in line] == [
