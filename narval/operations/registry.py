@@ -91,6 +91,8 @@ def _fits(value: Any, wanted: Any) -> bool:
     """True if a value is of a type, without any conversion but of a whole number to a float."""
     try:
         msgspec.convert(value, wanted, builtin_types=(bytes,))
+        if isinstance(value, str):
+            value.encode()
     except (msgspec.ValidationError, UnicodeEncodeError):  # a half of a surrogate pair is no text
         return False
     return True

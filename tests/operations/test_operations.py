@@ -289,6 +289,7 @@ def test_cancel_ends_a_run_once(agent: Agent) -> None:
         ("show", {"run": 777}, "there is no run 777"),
         ("add", {"elements": "<a/>"}, "expected elements to be"),
         ("add", {"elements": ["<a/>"]}, "expected elements to be"),
+        ("cancel", {"run": 7, "reason": "\ud800"}, "expected reason to be"),
         ("runs", {"colour": "red"}, "takes no argument 'colour'"),
         ("start", {"name": "t.wiat"}, "did you mean t.wait"),
         ("start", {"name": "w.nothing"}, "is an action"),

@@ -191,7 +191,7 @@ class Model:
         self.held = {(run, eid) for run, eid in self.held if eid not in filled.forgotten_elements}
 
     def batch(self, agent: int, turn: dict[str, Any]) -> Batch:
-        """A turn as the loop has it: runs that are there hold elements that are there."""
+        """A turn as the loop has it: runs that are there come to hold elements that are there."""
         slots = dict(turn)
         filled = batch(agent, runs=[running(run) for run in slots.pop("new_runs", [])])
         for _ in range(slots.pop("new_elements", 0)):
@@ -201,7 +201,11 @@ class Model:
             getattr(filled, slot).extend(rows)
         runs = self.runs | {row.eid for row in filled.runs}
         elements = set(self.elements) | {each.element.eid for each in filled.elements}
-        filled.held = [(run, eid) for run, eid in filled.held if run in runs and eid in elements]
+        filled.held = [
+            (run, eid)
+            for run, eid in filled.held
+            if run in runs and eid in elements and (run, eid) not in self.held
+        ]
         return filled
 
 
