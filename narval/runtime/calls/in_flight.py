@@ -28,6 +28,7 @@ class CallsInFlight:
     def __init__(self, executor: Executor, post: Post) -> None:
         self._executor, self._post = executor, post
         self._ids: set[str] = set()
+        self._on_over: Callable[[], None] = _ignore
 
     def busy(self) -> bool:
         """True if some call may yet go on by itself: a source that has caught up waits for the world."""
@@ -36,6 +37,10 @@ class CallsInFlight:
     def any(self) -> bool:
         """True while there is one."""
         return bool(self._ids)
+
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Call `tell` each time when the last of them is over."""
+        self._on_over = tell
 
     def abandon_all(self) -> tuple[str, ...]:
         """Give up all of them; their ids."""
@@ -65,7 +70,7 @@ class CallsInFlight:
         asked = run.calls.get(call)
         if error is not None or asked is None or call in run.abandoned:
             if not self._executor.abandon(id):  # an inline call is under way nowhere
-                self._ids.discard(id)
+                self._drop(id)
             return
         try:
             go()
@@ -74,8 +79,13 @@ class CallsInFlight:
             self._post(Delivery(run.eid, refused(asked, internal_failure(refusal))))
 
     def _done(self, run: int, call: str, id: str, finish: Finish | None, outcome: Outcome) -> None:
-        self._ids.discard(id)
+        self._drop(id)
         self._post(Delivery(run, returned(call, outcome if finish is None else finish(outcome))))
+
+    def _drop(self, id: str) -> None:
+        self._ids.discard(id)
+        if not self._ids:
+            self._on_over()
 
     async def _produced(self, run: int, call: str, elements: list[OutputElement]) -> None:
         """Post the elements of a source; it goes on when they are recorded (N36)."""
@@ -108,3 +118,7 @@ def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None
         recorded.set_result(None)
     else:
         recorded.set_exception(error)
+
+
+def _ignore() -> None:
+    """Do nothing: nobody waits for the last call."""

@@ -36,8 +36,8 @@ from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
 log = logging.getLogger("narval.daemon")
 
-STILL_ENDING = 1.0
-"""Seconds after which it is looked again if the calls of an activation that was given up are over."""
+LEAST_IDLE = 1.0
+"""Seconds after which it is looked again at least, if an agent that was idle for long enough is at rest."""
 
 
 def bring_back_runs(host: AgentHost, now: float) -> None:
@@ -97,25 +97,27 @@ class EndingCalls:
     """The calls of activations that were given up, as long as they are under way."""
 
     def __init__(self) -> None:
-        self._of: dict[str, CallsInFlight] = {}
+        self._of: dict[str, asyncio.Future[None]] = {}
 
     def abandon(self, name: str, calls: CallsInFlight) -> None:
         """Give up all calls of an agent."""
         calls.abandon_all()
         if calls.any():
-            self._of[name] = calls
+            self._of[name] = future()
+            calls.when_over(lambda: settle(self._of.pop(name, future())))
 
     def any(self, name: str) -> bool:
         """True while there is one of that agent."""
-        calls = self._of.get(name)
-        if calls is not None and not calls.any():
-            del self._of[name]
         return name in self._of
 
     async def over(self, name: str) -> None:
         """Wait until there is none of that agent."""
-        while self.any(name):
-            await asyncio.sleep(0.01)
+        if (ending := self._of.get(name)) is not None:
+            await asyncio.wait([ending])
+
+    def then(self, name: str, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once there is none of that agent."""
+        self._of[name].add_done_callback(lambda _: go_on())
 
 
 class Activations:
@@ -248,13 +250,13 @@ class Activations:
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
             if host is None and self._ending.any(name):
-                self._wait(name, now + STILL_ENDING)
+                self._ending.then(name, partial(self._wait, name, now))
             elif host is None:
                 self.go_on_with(name)
             elif host.last_turn + idle_after > now:
                 self._wait(name, host.last_turn + idle_after)
             else:
-                self._wait(name, now + max(idle_after, STILL_ENDING))
+                self._wait(name, now + max(idle_after, LEAST_IDLE))
                 if not (host.is_in_use or host.dispatcher.in_flight.any()):
                     self._lay_down(name, host)
 

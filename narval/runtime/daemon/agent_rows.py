@@ -25,6 +25,8 @@ class AgentRows:
     def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
         self.own, self.own_name = own, own_name
         self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+        self._leaving: dict[str, AgentRow] = {}
+        """The agents whose removal is being recorded: their names and numbers are not free yet."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -58,9 +60,10 @@ class AgentRows:
         if not NAME.fullmatch(name):
             wanted = "a lower-case letter and up to 62 more, digits, - or _"
             raise RequestError(f"expected the name of an agent, {wanted}, got {name!r:.80}")
-        if name in self._rows or name == self.own_name():
+        if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
-        number = 1 + max((row.agent for row in self._rows.values()), default=HOME_AGENT)
+        taken = (*self._rows.values(), *self._leaving.values())
+        number = 1 + max((row.agent for row in taken), default=HOME_AGENT)
         row = self._rows[name] = new_agent(number, name)._replace(state=PASSIVE)
         try:
             await self.own.submit(lambda turn: register(row, turn))
@@ -77,8 +80,11 @@ class AgentRows:
 
     async def remove(self, row: AgentRow) -> None:
         """Let an agent go with all that it has."""
-        del self._rows[row.name]
-        await self.own.submit(lambda turn: turn.transaction.batch.removed_agents.append(row.agent))
+        self._leaving[row.name] = self._rows.pop(row.name)
+        try:
+            await self.own.submit(lambda turn: turn.transaction.batch.removed_agents.append(row.agent))
+        finally:
+            del self._leaving[row.name]
 
     def note(self, row: AgentRow) -> None:
         """Take note of how an agent is registered now."""

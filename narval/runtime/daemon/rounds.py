@@ -102,6 +102,7 @@ class Rounds:
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
         """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
         self._await(alarm, moment)
+        self._bell.ring()
 
     def has_work(self, participant: Participant) -> None:
         """Let an agent have a turn in the next round."""
@@ -187,22 +188,20 @@ class Rounds:
                     due[1].ring(now)
                 else:
                     self._ready[due[1]] = None
-        ready, self._ready = [*self._ready], {}
+        ready, self._ready = deque(self._ready), {}
         made: list[tuple[Participant, Turn]] = []
-        until = 0.0
-        for participant in ready:
-            if until and time.perf_counter() > until:
-                self._ready = dict.fromkeys(
-                    (*ready[ready.index(participant) :], *self._ready)
-                )  # they come first next time
-                break
-            if not until and len(ready) > 1:
-                until = time.perf_counter() + SLICE
+        until = time.perf_counter() + SLICE if len(ready) > 1 else 0.0
+        while ready:
+            participant = ready.popleft()
             try:
                 made.append((participant, participant.loop.decide(now)))
             except Exception as error:
                 if not participant.broke_down(error):
                     raise
+            if until and time.perf_counter() > until:
+                break
+        if ready:  # they come first in the next round
+            self._ready = dict.fromkeys((*ready, *self._ready))
         return made
 
     def _reckon(self, jump: Jump) -> None:

@@ -276,6 +276,33 @@ async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: S
 
 
 @in_a_loop
+async def test_G1_a_name_is_free_once_its_agent_is_gone_and_no_sooner(scene: Scene) -> None:
+    daemon = await opened(scene, "ada")
+    before = daemon.agents.rows["ada"].id
+    over = asyncio.Event()
+    work = asyncio.create_task(daemon.main_loop.work_until(over.is_set))
+    await asyncio.sleep(0)  # it is at work, so all that is asked now comes into one turn
+    done = await asyncio.gather(
+        ask(daemon, "", "remove_agent", name="ada"),
+        ask(daemon, "", "add_agent", name="ada"),
+        ask(daemon, "", "add_agent", name="bob"),
+        return_exceptions=True,
+    )
+    over.set()
+    daemon.main_loop.wake()
+    await work
+    assert str(done[1]) == "there is an agent ada already"
+    await ask(daemon, "", "add_agent", name="ada")
+    rows = [daemon.agents.rows[name] for name in ("ada", "bob")]
+    assert rows[0].id != before
+    assert len({row.agent for row in rows}) == 2
+    await scene.end()
+    daemon = await scene.open()
+    assert sorted(await states(daemon)) == ["ada", "bob", daemon.name]
+    await scene.end()
+
+
+@in_a_loop
 async def test_G18_a_turn_that_breaks_down_costs_its_agent_alone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +322,31 @@ async def test_G18_a_turn_that_breaks_down_costs_its_agent_alone(
     await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
     await daemon.main_loop.until_idle()
     assert ['of="2"' in xml for xml in await acks(daemon, "ada")] == [True]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G18_an_agent_is_made_anew_when_the_last_call_of_its_activation_is_over(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.takes")
+    await ask(daemon, "ada", "start", name="w.calls")
+    await daemon.main_loop.elapse(1.0)
+    abandon, lingering = daemon.executor.abandon, []
+    monkeypatch.setattr(daemon.executor, "abandon", lambda id: lingering.append(id) or True)
+    with pytest.MonkeyPatch.context() as patch:
+        poison(daemon, patch, "ada")
+        with pytest.raises(NarvalError, match="agent ada broke down"):
+            await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.elapse(5.0)
+    assert daemon.agents.at_work.host("ada") is None, "it would make a call that is under way"
+    abandon(*lingering)
+    await daemon.main_loop.work_until(lambda: daemon.agents.at_work.host("ada") is not None)
+    monkeypatch.undo()
+    await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
+    await daemon.main_loop.until_idle()
+    assert len(await acks(daemon, "ada")) == 1
     await scene.end()
 
 
