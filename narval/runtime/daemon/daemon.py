@@ -15,14 +15,14 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.daemon.activations import Activations, acted_before, bring_back_runs, go_on
-from narval.runtime.daemon.agent_host import AgentHost
-from narval.runtime.daemon.agent_rows import AgentRows, register
-from narval.runtime.daemon.agents import Agents
+from narval.runtime.daemon.agents.activations import Activations, acted_before, bring_back_runs, go_on
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_rows import AgentRows, register
+from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
-from narval.runtime.daemon.host_maker import HostMaker
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds

@@ -19,7 +19,7 @@ from narval.errors import ElementError, NarvalError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
-from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, read
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.store.rows import number

@@ -17,7 +17,7 @@ from narval.runtime.agent.declared import declare_library, declare_memory, start
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.targets import LoadedModules
-from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.home.home import Home

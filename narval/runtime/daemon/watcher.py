@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from narval.errors import NarvalError
-from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import FOLDER
 from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import FilesInForce

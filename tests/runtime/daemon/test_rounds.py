@@ -8,9 +8,9 @@ from narval.definitions.library import Library
 from narval.errors import DaemonGoneError, StoreError
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.host_maker import HostMaker
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from tests.runtime.at_work import in_a_loop

@@ -14,7 +14,7 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
-from narval.runtime.daemon.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from narval.errors import RequestError
-from narval.runtime.daemon.activations import Activations
-from narval.runtime.daemon.agent_host import AgentHost
-from narval.runtime.daemon.agent_rows import AgentRows
+from narval.runtime.daemon.agents.activations import Activations
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_rows import AgentRows
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
 

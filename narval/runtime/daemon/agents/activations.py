@@ -25,10 +25,10 @@ from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.in_flight import CallsInFlight
-from narval.runtime.daemon.agent_host import AgentHost
-from narval.runtime.daemon.agent_rows import AgentRows, register
-from narval.runtime.daemon.faults import Faults
-from narval.runtime.daemon.host_maker import HostMaker
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_rows import AgentRows, register
+from narval.runtime.daemon.agents.faults import Faults
+from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Alarm, Rounds
 from narval.runtime.daemon.waiters import future, settle

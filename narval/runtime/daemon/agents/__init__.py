@@ -1,0 +1,1 @@
+"""Agents at work in a daemon, and those that are not: activated, laid down, broken down."""
