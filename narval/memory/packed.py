@@ -25,7 +25,7 @@ TOGETHER = 512
 LARGE = 2048
 """The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
 
-_Fields = tuple[int, str, str, tuple[int, ...], str, str]
+_Fields = tuple[int, str, str, tuple[int, ...], str, str] | tuple[int, str, str, tuple[int, ...], str, str, str, str]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1

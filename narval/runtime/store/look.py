@@ -32,6 +32,7 @@ from narval.runtime.store.batch import (
     MarkRow,
     RunRow,
 )
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
 from narval.runtime.store.rows import ElementRow, LastRow, number
@@ -68,7 +69,7 @@ class Look(Store):
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
         self._tables = Tables(driver, lambda: nullcontext(connection))
         self._is_still = is_still
-        self._decided = VolatileStore()
+        self._decided, self.letters = VolatileStore(), DatabaseLetters(self._tables.read, self._tables.name)
         self._page: RunsPage | None = None
 
     def narrow(self, page: RunsPage) -> None:

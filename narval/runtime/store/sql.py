@@ -35,6 +35,7 @@ from narval.runtime.store.batch import (
 )
 from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.damage import LOST_PAGES
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
@@ -217,7 +218,7 @@ class Database(Store):
     def __init__(self, driver: Driver, writer: Any) -> None:
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
         self._tables = Tables(driver)
-        self.writer = writer
+        self.writer, self.letters = writer, DatabaseLetters(self._tables.read, self._tables.name)
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)

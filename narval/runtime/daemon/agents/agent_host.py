@@ -20,6 +20,7 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
+from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
@@ -32,9 +33,14 @@ class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
     def __init__(
-        self, loop: Loop, dispatcher: Dispatcher, questions: QuestionAnswerer, main_loop: MainLoop
+        self,
+        loop: Loop,
+        dispatcher: Dispatcher,
+        questions: QuestionAnswerer,
+        mail: AgentMail,
+        main_loop: MainLoop,
     ) -> None:
-        self.loop, self.dispatcher, self.questions = loop, dispatcher, questions
+        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
         self._waiters = Waiters()
         self.last_turn = 0.0
@@ -101,6 +107,8 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
         self.last_turn = turn.transaction.at
+        if turn.transaction.batch.messages:
+            self.mail.office.hand_over(turn.transaction.batch.messages)
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
@@ -121,6 +129,7 @@ class AgentHost:
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
+        self.mail.mailbox.close()
         self.loop.intake.close(error)
         self._waiters.give_up(error)
         self.questions.close()

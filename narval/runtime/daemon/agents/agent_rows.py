@@ -25,6 +25,8 @@ class AgentRows:
     def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
         self.own, self.own_name = own, own_name
         self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+        self._last = 0
+        """The highest number that was given, or that messages name: a number means one agent for ever."""
         self._leaving: dict[str, AgentRow] = {}
         """The agents whose removal is being recorded: their names and numbers are not free yet."""
 
@@ -40,6 +42,11 @@ class AgentRows:
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
         return sorted(self._rows.values())
+
+    def get(self, name: str) -> AgentRow | None:
+        """An agent, the home's own among them; None where there is none of that name."""
+        own = self.own.dispatcher.identity
+        return own._replace(name=name) if name == self.own_name() else self._rows.get(name)
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError where there is none of that name."""
