@@ -145,7 +145,7 @@ class StoreError(SurroundingsError):
 
 
 class RefusedRowsError(StoreError):
-    """The store does not take the rows of a commit (too large, a constraint); it is sound, and takes others."""
+    """The store does not take the rows of a commit (too large, a constraint); it is sound."""
 
 
 class UnreadableError(StoreError):

@@ -121,7 +121,7 @@ def test_G17_a_commit_with_rows_that_are_refused_records_nothing_and_the_next_is
     with open_store(path) as store:
         fill(store, *AGENTS)
         before = {agent: content(store, agent) for agent in AGENTS}
-        with pytest.raises(RefusedRowsError, match="UNIQUE.*nothing of this turn was performed"):
+        with pytest.raises(RefusedRowsError, match=r"UNIQUE.*nothing of this turn was performed"):
             store.commit(of(1, 4), of(2, 3), of(3, 4))
         assert {agent: content(store, agent) for agent in AGENTS} == before
         store.commit(of(1, 4), of(3, 4))
@@ -144,7 +144,7 @@ def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
 
 
 def test_G1_no_two_agents_of_a_store_have_one_name(path: Path) -> None:
-    with open_store(path) as store, pytest.raises(StoreError, match="UNIQUE"):
+    with open_store(path) as store, pytest.raises(StoreError, match=r"UNIQUE"):
         store.commit(batch(2, agents=[AgentRow(2, "0" * 32, store.of().identity().name)]))
 
 

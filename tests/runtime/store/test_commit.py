@@ -47,7 +47,7 @@ def test_G17_a_batch_that_is_refused_leaves_nothing_and_the_next_is_taken(path: 
         {"dequeued": [2**63]},
         {"runs": [running(10, name="\ud800")]},
     ):
-        with pytest.raises(RefusedRowsError, match="does not take .* nothing of this turn was performed"):
+        with pytest.raises(RefusedRowsError, match=r"does not take .* nothing of this turn was performed"):
             store.commit(batch(**rows))
         assert content(store) == before
     store.commit(batch(elements=[added(2)]))
