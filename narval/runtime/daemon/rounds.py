@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
@@ -150,6 +150,8 @@ class Rounds:
             if under_way is not None:
                 await under_way
             quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
+            if self._committer.refused:
+                made = self._recorded_of(made, self._committer.refused)
             for participant, turn in made:
                 began = waves.perf_counter() if is_shared else 0.0
                 try:
@@ -205,6 +207,16 @@ class Rounds:
                 if not participant.broke_down(error):
                     raise
         return made
+
+    def _recorded_of(
+        self, made: list[tuple[Participant, Turn]], refused: Mapping[int, StoreError]
+    ) -> list[tuple[Participant, Turn]]:
+        """The turns that are recorded; those of agents that were refused have broken down (G17)."""
+        for participant, turn in made:
+            refusal = refused.get(turn.transaction.batch.agent)
+            if refusal is not None and not participant.broke_down(refusal):
+                raise refusal
+        return [(participant, turn) for participant, turn in made if participant in self.participants]
 
     def _reckon(self, jump: Jump) -> None:
         """Have all agents reckon with a clock that was set."""
