@@ -44,7 +44,7 @@ class Participant(Protocol):
 
     @property
     def weight(self) -> int:
-        """How much of the time it gets, compared with others (1 to 100)."""
+        """Its part of the time, compared with others (1 to 100)."""
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""

@@ -27,7 +27,7 @@ class Weighted(Hashable, Protocol):
 
     @property
     def weight(self) -> int:
-        """How much of the time it gets, compared with others (1 to 100)."""
+        """Its part of the time, compared with others (1 to 100)."""
 
 
 Agent = TypeVar("Agent", bound=Weighted)
@@ -38,7 +38,7 @@ class Shares(Generic[Agent]):
 
     def __init__(self) -> None:
         self.ready: dict[Agent, None] = {}
-        """Those that are to have a turn, in order."""
+        """The agents that are to have a turn, in order."""
         self._debts: dict[Agent, float] = {}
         """The seconds that an agent took beyond its share; below zero where it left some, which it loses."""
 

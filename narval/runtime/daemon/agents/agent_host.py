@@ -40,7 +40,7 @@ class AgentHost:
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
         self.weight = 10
-        """How much of the processor's time it gets, compared with others (1 to 100)."""
+        """Its part of the processor's time, compared with others (1 to 100)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
