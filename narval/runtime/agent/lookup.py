@@ -1,4 +1,4 @@
-"""What counts now: the versions of definitions for a run (N31), and the directory of people (P15)."""
+"""Lookup: the versions of definitions that count for a run (N31), and the directory of people (P15)."""
 
 from __future__ import annotations
 
