@@ -1,4 +1,4 @@
-"""Agent mail: what one agent at work sends and takes."""
+"""Agent mail: the messages that one agent at work sends and takes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,12 @@ def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLe
 
 def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
     """The error element that tells a sender (G32)."""
-    eid = envelope.inputs[0] if envelope.inputs else None
-    where = {"receiver": receiver, "eid": eid, "reason": refusal.kind}
-    run = {"plan": envelope.run or None, "step": envelope.step}
-    return make_error("undelivered", f"{receiver} did not take it: {refusal.message}", **where, **run)
+    return make_error(
+        "undelivered",
+        f"{receiver} did not take it: {refusal.message}",
+        receiver=receiver,
+        eid=envelope.inputs[0] if envelope.inputs else None,
+        reason=refusal.kind,
+        plan=envelope.run or None,
+        step=envelope.step,
+    )

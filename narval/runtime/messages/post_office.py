@@ -13,7 +13,7 @@ Find = Callable[[str], AgentRow | None]
 """Finds an agent of the store by its name."""
 
 
-class Receiver(Protocol):
+class Addressee(Protocol):
     """A receiver at work; `number` is that of its agent."""
 
     number: int
@@ -34,7 +34,7 @@ class PostOffice:
         """The number of messages by receiver."""
         self._names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
-        self._receivers: dict[int, Receiver] = {}
+        self._receivers: dict[int, Addressee] = {}
         self._wake: Callable[[str], None] = _ignore
 
     def open(self, agents: Iterable[AgentRow], wake: Callable[[str], None]) -> None:
@@ -48,6 +48,11 @@ class PostOffice:
     def has_mail(self, number: int) -> bool:
         """True if messages for an agent wait."""
         return number in self._waiting
+
+    def remind(self, number: int) -> None:
+        """Have an agent activated if messages for it wait."""
+        if self.has_mail(number) and number not in self._receivers:
+            self._wake(self._names[number])
 
     def expect(self, receiver: AgentRow) -> None:
         """Know an agent by its number: a message for it is about to be recorded."""
@@ -72,12 +77,13 @@ class PostOffice:
 
     # --- receivers --------------------------------------------------------------------------------------
 
-    def begin(self, receiver: Receiver) -> list[MessageRow]:
+    def begin(self, receiver: Addressee) -> list[MessageRow]:
         """Let an agent at work have its messages from now on; those that wait. Raises StoreError."""
+        waiting = self.letters.messages(receiver.number) if self.has_mail(receiver.number) else []
         self._receivers[receiver.number] = receiver
-        return self.letters.messages(receiver.number) if self.has_mail(receiver.number) else []
+        return waiting
 
-    def end(self, receiver: Receiver) -> None:
+    def end(self, receiver: Addressee) -> None:
         """Keep the messages of an agent for its next activation."""
         if self._receivers.get(receiver.number) is receiver:
             del self._receivers[receiver.number]

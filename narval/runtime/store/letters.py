@@ -1,4 +1,4 @@
-"""Letters: what a store has of messages, whatever agents they are between (G23 to G32)."""
+"""Letters: the messages that a store has, whatever agents they are between (G23 to G32)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Letters(Protocol):
 
 
 class DatabaseLetters(Letters):
-    """What the tables of a database have of messages; `read` gives the rows that a query finds."""
+    """The messages in the tables of a database; `read` gives the rows that a query finds."""
 
     def __init__(self, read: Callable[..., list[Any]], name: str) -> None:
         self._read, self._name = read, name
@@ -96,7 +96,7 @@ class DatabaseLetters(Letters):
 
 
 class VolatileLetters(Letters):
-    """What is kept of messages in memory."""
+    """The messages of a store in memory."""
 
     def __init__(self) -> None:
         self._messages: dict[tuple[int, int, int], MessageRow] = {}

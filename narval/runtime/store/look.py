@@ -69,7 +69,7 @@ class Look(Store):
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
         self._tables = Tables(driver, lambda: nullcontext(connection))
         self._is_still = is_still
-        self._decided, self.letters = VolatileStore(), DatabaseLetters(self._tables.read, self._tables.name)
+        self._decided = VolatileStore()
         self._page: RunsPage | None = None
 
     def narrow(self, page: RunsPage) -> None:
@@ -79,6 +79,11 @@ class Look(Store):
     def is_still(self) -> bool:
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""

@@ -146,7 +146,12 @@ class VolatileStore(Store):
 
     def __init__(self) -> None:
         self._agents: dict[int, VolatileAgent] = {}
-        self.letters = VolatileLetters()
+        self._letters = VolatileLetters()
+
+    @property
+    def letters(self) -> VolatileLetters:
+        """The messages between its agents, to be read."""
+        return self._letters
 
     def of(self, agent: int = HOME_AGENT) -> VolatileAgent:
         """The store as one agent sees it."""
@@ -167,12 +172,12 @@ class VolatileStore(Store):
         for batch in batches:
             self.of(batch.agent).keep(batch)
             if batch.messages or batch.taken or batch.dead_letters or batch.letters_settled:
-                self.letters.keep(batch)
+                self._letters.keep(batch)
             for row in batch.agents:
                 self.of(row.agent).register(row)
             for number in batch.removed_agents:
                 self._agents.pop(number, None)
-                self.letters.forget(number)
+                self._letters.forget(number)
 
     def make_room(self) -> None:
         """Nothing to have ready."""

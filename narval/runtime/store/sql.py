@@ -221,12 +221,17 @@ class Database(Store):
     def __init__(self, driver: Driver, writer: Any) -> None:
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
         self._tables = Tables(driver)
-        self.writer, self.letters = writer, DatabaseLetters(self._tables.read, self._tables.name)
+        self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""

@@ -476,6 +476,3 @@ INSERT INTO alembic_version (version_num) VALUES (?);
 -- name: drop definitions
 DELETE FROM definitions WHERE definitions.current IS 0 AND ((definitions.agent, definitions.digest) NOT IN (SELECT runs.agent, runs.digest
 FROM runs));
-
--- name: drop old dead letters
-DELETE FROM dead_letters WHERE dead_letters.at < ?;

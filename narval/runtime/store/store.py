@@ -99,8 +99,9 @@ class Store(Protocol):
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
 
-    letters: Letters
-    """What is recorded of messages between agents."""
+    @property
+    def letters(self) -> Letters:
+        """The messages between its agents, to be read."""
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""

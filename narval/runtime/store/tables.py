@@ -205,7 +205,6 @@ def _beginning() -> dict[str, Statement]:
         "version": select(stamp.c.version_num),
         "stamp": stamp.insert(),
         "drop definitions": delete(definitions).where(versions.current.is_(False), ~needed),
-        "drop old dead letters": delete(dead_letters).where(dead_letters.c.at < bindparam("before")),
     }
 
 

@@ -70,7 +70,8 @@ class AgentRows:
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         taken = (*self._rows.values(), *self._leaving.values())
-        number = 1 + max((row.agent for row in taken), default=HOME_AGENT)
+        named = self._last or self.own.mail.office.letters.last_correspondent()
+        number = self._last = 1 + max((HOME_AGENT, named, *(row.agent for row in taken)))
         row = self._rows[name] = new_agent(number, name)._replace(state=PASSIVE)
         try:
             await self.own.submit(lambda turn: register(row, turn))
