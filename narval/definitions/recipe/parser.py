@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
+from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed
-from narval.definitions.prototype import Narrowing
+from narval.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
 from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
@@ -19,6 +20,7 @@ from narval.definitions.recipe.names import check_inputs, check_names
 from narval.definitions.recipe.vocabulary import WORDS
 from narval.definitions.requirements import Context
 from narval.definitions.suggestions import closest, nearest
+from narval.errors import DefinitionError
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.source.text import Source
@@ -127,8 +129,11 @@ class _StepReader:
             until=None if until is None else Condition((until,)),
             every=entry.get("every"),
             line=entry.node.line,
+            agent=entry.get("agent", ""),
         )
-        if step.kind and step.target:
+        if step.agent:
+            step.own_inputs = self._remote_inputs(entry, step)
+        elif step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
@@ -140,6 +145,23 @@ class _StepReader:
             )
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
+
+    def _remote_inputs(self, entry: Entry, step: Step) -> Prototype:
+        """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
+        if step.kind in KINDS and not KINDS[step.kind].engine:
+            wanted = f"let a recipe of {step.agent} call it, and call that"
+            message = f"{step.kind}: another agent runs recipes, processes and automata only; {wanted}"
+            self._reading.fault(entry, message, "type")
+        for output in entry.of("output"):
+            self._reading.fault(
+                output, f"a {step.kind} has no outputs that a step could tighten; remove this"
+            )
+        try:
+            return stated_inputs(step.inputs)
+        except DefinitionError as error:
+            for fault in error.faults:
+                self._reading.fault_at((fault.line, fault.column), fault.message)
+            return EMPTY
 
     def _check_repetition(self, entry: Entry) -> None:
         """Note what a step that is called again lacks, or has too much (N40)."""
