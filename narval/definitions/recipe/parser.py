@@ -110,7 +110,7 @@ class _StepReader:
         foreach = self._patterns.of_attribute(entry, "foreach")
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
-        arguments = self._arguments(entry)
+        arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
         step = Step(
             entry.get("id", ""),
             entry.get("type", ""),
@@ -119,7 +119,7 @@ class _StepReader:
             arguments=tuple(xml for xml, _ in arguments),
             values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
             context=_context(self._reading, self._patterns, entry),
-            inputs=self._narrowings(entry, "input"),
+            inputs=inputs,
             outputs=self._narrowings(entry, "output"),
             timeout=entry.get("timeout"),
             retries=entry.get("retries", 0),
@@ -130,10 +130,9 @@ class _StepReader:
             every=entry.get("every"),
             line=entry.node.line,
             agent=entry.get("agent", ""),
+            own_inputs=self._remote_inputs(entry, inputs) if "agent" in entry.written else EMPTY,
         )
-        if step.agent:
-            step.own_inputs = self._remote_inputs(entry, step)
-        elif step.kind and step.target:
+        if not step.agent and step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
@@ -146,18 +145,19 @@ class _StepReader:
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
 
-    def _remote_inputs(self, entry: Entry, step: Step) -> Prototype:
+    def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
         """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
-        if step.kind in KINDS and not KINDS[step.kind].engine:
-            wanted = f"let a recipe of {step.agent} call it, and call that"
-            message = f"{step.kind}: another agent runs recipes, processes and automata only; {wanted}"
+        kind = entry.get("type")
+        if kind in KINDS and not KINDS[kind].engine:
+            wanted = "let a recipe there call it, and call that"
+            message = f"{kind}: another agent runs recipes, processes and automata only; {wanted}"
             self._reading.fault(entry, message, "type")
         for output in entry.of("output"):
             self._reading.fault(
-                output, f"a {step.kind} has no outputs that a step could tighten; remove this"
+                output, f"a {kind} has no outputs that a step could tighten; remove this"
             )
         try:
-            return stated_inputs(step.inputs)
+            return stated_inputs(inputs)
         except DefinitionError as error:
             for fault in error.faults:
                 self._reading.fault_at((fault.line, fault.column), fault.message)
