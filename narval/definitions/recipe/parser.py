@@ -153,9 +153,7 @@ class _StepReader:
             message = f"{kind}: another agent runs recipes, processes and automata only; {wanted}"
             self._reading.fault(entry, message, "type")
         for output in entry.of("output"):
-            self._reading.fault(
-                output, f"a {kind} has no outputs that a step could tighten; remove this"
-            )
+            self._reading.fault(output, f"a {kind} has no outputs that a step could tighten; remove this")
         try:
             return stated_inputs(inputs)
         except DefinitionError as error:
