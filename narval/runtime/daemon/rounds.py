@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
@@ -146,6 +146,8 @@ class Rounds:
             under_way = self._committer.commit(batches)
             if under_way is not None:
                 await under_way
+            if self._committer.refused:
+                made = self._recorded_of(made, self._committer.refused)
             quits = False
             for participant, turn in made:
                 try:
@@ -203,6 +205,16 @@ class Rounds:
         if ready:  # they come first in the next round
             self._ready = dict.fromkeys((*ready, *self._ready))
         return made
+
+    def _recorded_of(
+        self, made: list[tuple[Participant, Turn]], refused: Mapping[int, StoreError]
+    ) -> list[tuple[Participant, Turn]]:
+        """The turns that are recorded; those of agents that were refused have broken down (G17)."""
+        for participant, turn in made:
+            refusal = refused.get(turn.transaction.batch.agent)
+            if refusal is not None and not participant.broke_down(refusal):
+                raise refusal
+        return [(participant, turn) for participant, turn in made if participant in self.participants]
 
     def _reckon(self, jump: Jump) -> None:
         """Have all agents reckon with a clock that was set."""
