@@ -36,11 +36,11 @@ HOME_COLLECTION, OWN = "home", "own"
 
 
 Given = Mapping[str, Any]
-"""What a file says of an agent: settings by name."""
+"""The settings that a file says of an agent, by name."""
 
 
 class Receives(msgspec.Struct, frozen=True):
-    """A rule of who may send an agent what: elements of these names from that agent (G29)."""
+    """A rule of who may send an agent what: elements of these names from that agent."""
 
     sender: str
     elements: tuple[str, ...]
@@ -50,13 +50,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The settings of an agent. Durations are in seconds; those of the home count where a file says nothing.
 
     `collections`: the sets of definitions it follows (G3). `weight`: its share of the processor, beside those
-    of the others (G12). `timezone`: the zone of its calendar (None: that of the machine). `forget_after`: how
+    of the others. `timezone`: the zone of its calendar (None: that of the machine). `forget_after`: how
     long an element that nobody used, or a run that is over, is kept (None: for ever). `idle_after`: how long
     it stays active with nothing to do (G6); with `always_active` it is never passive. `keep`: how long a
-    message waits (G27). `isolate`: it has workers of its own (G15). Limits (G16): `elements`, `bytes`,
+    message waits. `isolate`: it has workers of its own (G15). Limits: `elements`, `bytes`,
     active `runs`, `moments` waited for, `calls` under way (None: all places but one), `messages` in its
     mailbox, `element_bytes` of one element, `definitions`. `receives`: who may send it what (None: what goes
-    without saying, G29). `offers`: who may call which definition; "*" is everybody (G34).
+    without saying). `offers`: who may call which definition; "*" is everybody.
     """
 
     collections: tuple[str, ...] = (HOME_COLLECTION, OWN)
@@ -84,12 +84,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_agent_file(path: Path, shown: str) -> tuple[Given | None, list[Fault]]:
-    """What a file says of an agent, or all that is wrong with it; it need not be there."""
+    """The settings that a file says, or all that is wrong with it; it need not be there."""
     return _given(TomlFile.of(path, shown))
 
 
 def parse_agent_file(source: Source) -> tuple[Given | None, list[Fault]]:
-    """What a text of TOML says of an agent, or all that is wrong with it."""
+    """The settings that a text of TOML says, or all that is wrong with it."""
     return _given(TomlFile(source))
 
 
