@@ -409,10 +409,10 @@ def poison(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     decide = Loop.decide
     poisoned = next(row.agent for row in daemon.store.agents() if row.name == name)
 
-    def decided(loop: Loop, now: float) -> Any:
+    def decided(loop: Loop, now: float, share: float | None = None) -> Any:
         if loop.agent.store.agent == poisoned:
             raise ValueError("poisoned")
-        return decide(loop, now)
+        return decide(loop, now, share)
 
     monkeypatch.setattr(Loop, "decide", decided)
 
