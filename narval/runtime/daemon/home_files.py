@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from narval.definitions.people.directory import Directory
 from narval.errors import Fault
-from narval.runtime.home.agent_folders import AgentFolder, read_folders
+from narval.runtime.home.agents.folders import AgentFolder, read_folders
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from narval.errors import Fault, SettingsError
-from narval.runtime.home.agent_settings import AGENT_READERS, AgentSettings, Given, agent_name
+from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings, Given, agent_name
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, zone
 from narval.source.text import Source
 

@@ -11,8 +11,8 @@ from typing import Any
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.toml_places import Key, Place, places_in
 from narval.source.text import Source
+from narval.source.toml_places import Key, Place, places_in
 
 Reader = Callable[[object], Any]
 """Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""

@@ -11,7 +11,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.agent_settings import AgentSettings
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from tests.runtime.at_work import in_a_loop

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from narval.runtime.home.agent_settings import AGENT_READERS, AgentSettings, Receives, parse_agent_file
+from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings, Receives, parse_agent_file
 from narval.runtime.home.settings import Settings
 from narval.runtime.home.toml import TomlFile
-from narval.runtime.home.toml_places import places_in
 from narval.source.text import Source
+from narval.source.toml_places import places_in
 
 SHOWN = "agents/ada/agent.toml"
 

@@ -20,7 +20,7 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
-from narval.runtime.home.agent_settings import AgentSettings
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
@@ -46,8 +46,6 @@ class AgentHost:
         self._waiters = Waiters()
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
-        self.weight = 10
-        """Its part of the processor's time, compared with others (1 to 100)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
@@ -60,6 +58,11 @@ class AgentHost:
     def name(self) -> str:
         """The name of the agent."""
         return self.dispatcher.identity.name
+
+    @property
+    def weight(self) -> int:
+        """Its part of the processor's time, compared with others (1 to 100, G12)."""
+        return self.settings.weight
 
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""

@@ -8,7 +8,7 @@ from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.home.agent_settings import agent_name
+from narval.runtime.home.agents.settings import agent_name
 from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
 from narval.runtime.store.statements import new_agent
 

@@ -16,7 +16,7 @@ from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
-from narval.runtime.home.agent_settings import AgentSettings
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from narval.errors import Fault
-from narval.runtime.home.agent_settings import Given, agent_name, read_agent_file
+from narval.runtime.home.agents.settings import Given, agent_name, read_agent_file
 from narval.runtime.home.found_files import is_ours, names_in
 
 AGENTS = "agents"
