@@ -23,14 +23,14 @@ _DOT = re.compile(r"[ \t]*\.[ \t]*")
 _EQUALS = re.compile(r"[ \t]*=[ \t]*")
 
 
-class Place(NamedTuple):
+class TomlPlace(NamedTuple):
     """The characters before a key, and before its value; those before a value without a key are both."""
 
     key: int
     value: int
 
 
-def places_in(text: str) -> dict[Key, Place]:
+def places_in(text: str) -> dict[Key, TomlPlace]:
     """The places of all keys and values of a text that is good TOML."""
     return _Scan(text).places
 
@@ -40,7 +40,7 @@ class _Scan:
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
-        self.places: dict[Key, Place] = {}
+        self.places: dict[Key, TomlPlace] = {}
         self._lengths: dict[Key, int] = {}
         """The arrays of tables, with how many tables they have so far."""
         table: Key = ()
@@ -67,11 +67,11 @@ class _Scan:
             table = (*table, word)
             if table in self._lengths and not (is_array and self._text[self._skip()] == "]"):
                 table = (*table, self._lengths[table] - 1)
-            self.places.setdefault(table, Place(begin, begin))
+            self.places.setdefault(table, TomlPlace(begin, begin))
         if is_array:
             self._lengths[table] = self._lengths.get(table, 0) + 1
             table = (*table, self._lengths[table] - 1)
-            self.places[table] = Place(begin, begin)
+            self.places[table] = TomlPlace(begin, begin)
         self._at = self._text.index("]", self._at) + (2 if is_array else 1)
         return table
 
@@ -91,7 +91,7 @@ class _Scan:
         words = self._words()
         self._at = self._end(_EQUALS)
         for length in range(1, len(words) + 1):
-            self.places.setdefault((*table, *words[:length]), Place(begin, self._at))
+            self.places.setdefault((*table, *words[:length]), TomlPlace(begin, self._at))
         self._value((*table, *words))
 
     def _value(self, key: Key) -> None:
@@ -111,7 +111,7 @@ class _Scan:
             if close == "}":
                 self._pair(key)
             else:
-                self.places[*key, number] = Place(self._at, self._at)
+                self.places[*key, number] = TomlPlace(self._at, self._at)
                 self._value((*key, number))
                 number += 1
             if self._text[self._skip()] == ",":

@@ -12,7 +12,7 @@ from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
-from narval.source.toml_places import Key, Place, places_in
+from narval.source.toml_places import Key, TomlPlace, places_in
 
 Reader = Callable[[object], Any]
 """Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""
@@ -33,7 +33,7 @@ class TomlFile:
         self.faults: list[Fault] = []
         self.table: dict[str, Any] = {}
         self._source = source
-        self._places: dict[Key, Place] | None = None
+        self._places: dict[Key, TomlPlace] | None = None
         try:
             self.table = tomllib.loads(source.text)
         except DefinitionError as error:
