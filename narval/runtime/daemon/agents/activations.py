@@ -149,10 +149,11 @@ class Activations:
         return name in self._rows if host is None else run in host.agent.runs
 
     def start(self) -> None:
-        """A daemon starts: activate who was active, and who waits for a moment that has come."""
-        now = self._now()
+        """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
+        now, wanted = self._now(), self._files.always_active
         for row in self._rows.all():
-            if row.state == ACTIVE or (row.wake_at is not None and row.wake_at <= now):
+            is_due = row.wake_at is not None and row.wake_at <= now
+            if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
                 self.go_on_with(row.name, is_start=True)
             elif row.wake_at is not None:
                 self._wait(row.name, row.wake_at)
@@ -205,7 +206,8 @@ class Activations:
 
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
-        files, name, definitions = self._files, row.name, (self._files.loaded.library, self._files.schemas)
+        files, name = self._files, row.name
+        definitions = files.loaded.library, files.schemas, files.settings_of(name)
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         host = self._maker.make(row.agent, name, *definitions, since=since, record_only=is_suspended)
         bring_back_runs(host, self._now())
@@ -220,7 +222,7 @@ class Activations:
         host.hear_of_faults(partial(self._broke_down, name))
         self._hosts[name] = host
         self._rounds.add(host)
-        self._wait(name, self._now() + files.settings.idle_after)
+        self._wait(name, self._now() + host.settings.idle_after)
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -248,7 +250,6 @@ class Activations:
 
     def _come(self, now: float) -> None:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
-        idle_after = self._files.settings.idle_after
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
             if host is not None:
@@ -257,10 +258,10 @@ class Activations:
                 self._ending.then(name, partial(self._wait, name, now))
             elif host is None:
                 self.go_on_with(name)
-            elif host.last_turn + idle_after > now:
-                self._wait(name, host.last_turn + idle_after)
+            elif host.last_turn + host.settings.idle_after > now:
+                self._wait(name, host.last_turn + host.settings.idle_after)
             else:
-                self._wait(name, now + max(idle_after, LEAST_IDLE))
+                self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not (host.is_in_use or host.dispatcher.in_flight.any()):
                     self._lay_down(name, host)
 
@@ -327,7 +328,7 @@ def _is_at_rest(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what is done in this turn already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
     has_work = turn.transaction.outer or host.agent.queue or host.dispatcher.in_flight.any()
-    return is_last and not has_work and not _acts_at_start(host)
+    return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 
 def _acts_at_start(host: AgentHost) -> bool:
