@@ -189,7 +189,7 @@ class Loop:
         return turn
 
     def suspects(self) -> list[Told]:
-        """What may have brought the present turn down: what was being told, else all that was."""
+        """The events that may have brought the present turn down: what was being told, else all of it."""
         return self._turn.transaction.suspects()
 
     def distrust(self, pieces: Iterable[Told]) -> None:

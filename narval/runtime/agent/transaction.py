@@ -151,7 +151,7 @@ class Transaction:
         self._altered[run.eid] = run
 
     def suspects(self) -> list[Told]:
-        """What may have brought the turn down: what was being told, else all that was."""
+        """The events that may have brought the turn down: what was being told, else all of it."""
         if self.telling.blamed is not None:
             return [self.telling.blamed]
         return [told(advance.run, advance.event) for advance in self.batch.journal]

@@ -72,13 +72,13 @@ Told = tuple[int, str]
 
 
 def told(run: int, event: object) -> Told:
-    """What a run is told: the kind of event, and the call, watch, moment or element it is about."""
+    """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
     about = (getattr(event, field, None) for field in ("call", "watch", "wake", "name", "run", "eid"))
     return run, " ".join([type(event).__name__, *(str(known) for known in about if known is not None)])
 
 
 class Telling:
-    """What brought a turn down while it was told, and what is told no more since it did so twice (G18)."""
+    """The event that brought a turn down, and those that are told no more since they did so twice (G18)."""
 
     def __init__(self) -> None:
         self.blamed: Told | None = None

@@ -16,7 +16,7 @@ FIRST, LONGEST = 1.0, 300.0
 
 
 TWICE = 2
-"""What was told so often when an agent broke down is told no more."""
+"""An event with which an agent broke down so often is told no more."""
 
 
 class Faults:
