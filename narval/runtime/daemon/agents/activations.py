@@ -182,8 +182,7 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        host = self._hosts.get(name)
-        if host is None:
+        if (host := self._hosts.get(name)) is None:
             return True
         done = future()
         self._lay_down(name, host, done)
