@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from narval.errors import RequestError
+from narval.errors import InternalError, NarvalError, RequestError
 from narval.runtime.daemon.agents.activations import Activations
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
+
+log = logging.getLogger("narval.daemon")
 
 
 class Agents:
@@ -24,9 +27,15 @@ class Agents:
     async def asked(self, name: str) -> AsyncIterator[AgentHost]:
         """The host of an agent, activated if it is not at work; it stays so meanwhile.
 
-        Raises RequestError where there is none, StoreError where it cannot be restored.
+        Raises RequestError where there is none, StoreError and InternalError where it cannot be restored.
         """
-        host = await self.at_work.activated(name)
+        try:
+            host = await self.at_work.activated(name)
+        except NarvalError:
+            raise
+        except Exception as error:
+            log.exception("agent %s could not be activated", name)
+            raise InternalError(f"agent {name} could not be activated: {error!r}") from error
         with host.in_use():
             if not host.loop.turns:
                 await host.submit(lambda turn: None)
