@@ -86,10 +86,6 @@ class Executor:
         """
         return None if self._is_closing else copy_context().run(answer_within, call)
 
-    def has(self, call: str) -> bool:
-        """True while a call is under way."""
-        return call in self._calls
-
     def abandon(self, call: str) -> bool:
         """Give a call up: its outcome will say so. False when no such call is under way (any more)."""
         found = self._calls.get(call)

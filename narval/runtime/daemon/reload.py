@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.definitions.library import Definition, Parsed
+from narval.definitions.people.directory import Directory
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
@@ -20,6 +21,7 @@ from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.daemon.settings_in_force import SettingsInForce
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
@@ -30,7 +32,7 @@ log = logging.getLogger("narval.daemon")
 
 
 class FilesInForce:
-    """The definitions, schemas and settings that count, what is wrong with them, and their renewal.
+    """The definitions, schemas, settings and people that count, what is wrong with them, and their renewal.
 
     They count for the agent of `host`, which is the home's own, and for all that follow them (G4). `home` is
     None where there are no files. `files` are those of the start; what `load` adds is kept when
@@ -63,6 +65,22 @@ class FilesInForce:
         """The schemas that elements must fit (N7)."""
         return self._files.schemas
 
+    def settings_of(self, name: str) -> AgentSettings:
+        """The settings of an agent besides the home's own, as they count now."""
+        folder = self._files.agents.get(name)
+        return self.settings.usual.with_given(folder.given or {} if folder is not None else {})
+
+    @property
+    def always_active(self) -> frozenset[str]:
+        """The agents that are never to be passive."""
+        given = ((name, folder.given or {}) for name, folder in self._files.agents.items())
+        return frozenset(name for name, said in given if said.get("always_active"))
+
+    @property
+    def people(self) -> Directory:
+        """The directory of people that counts: the last one whose file had no faults (P15)."""
+        return self._files.people or self._host.agent.lookup.people
+
     @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
@@ -87,6 +105,7 @@ class FilesInForce:
     def _use_for(self, host: AgentHost) -> None:
         loaded = self.loaded
         host.agent.use(loaded.library)
+        host.agent.lookup.use_people(self.people)
         modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
         host.dispatcher.targets.use(loaded.library, modules)
 
@@ -97,6 +116,7 @@ class FilesInForce:
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
         self._use_for(host)
+        host.use_settings(self.settings_of(host.name))
         turn.surroundings.use_schemas(self.schemas)
         self.sync_declared(turn, None)
 
@@ -148,7 +168,7 @@ class FilesInForce:
         if self._home is None:
             return False
         async with self._reading:
-            files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self.schemas)
+            files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self._files)
             if files.state == self._files.state or not is_settled():
                 return False
             await self._host.submit(partial(self._adopt, files))
@@ -167,6 +187,7 @@ class FilesInForce:
         turn.surroundings.use_schemas(files.schemas)
         if files.settings is not None and files.settings != before.settings:
             self._settings.use(files.settings)
+            self._host.use_settings(self.settings.own)
         for line in differences(known, loaded):
             log.info("%s", line)
         for fault in sorted({*files.faults} - {*before.faults}):

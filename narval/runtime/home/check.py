@@ -7,20 +7,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from narval.definitions import kinds
-from narval.definitions.library import Definition, Library
+from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import read_settings
 from narval.runtime.system.cgroup import obstacle
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory and settings; of some files or folders, if given.
+    """The faults of definitions, modules, schemas, memory, people and settings; of some paths, if given.
 
     A file outside the home is checked as if it were added to it.
     """
@@ -28,7 +29,8 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
-    faults = [*faults, *loaded.faults, *schemas.faults(), *of_memory]
+    _, of_people = read_people(home.path)
+    faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
     faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
@@ -58,8 +60,8 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """Warnings about definitions of a library: those of their kind, about dates (N25), and about limits that
-    cannot be kept on this system (A19).
+    """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
+    cannot be kept on this system (A19), and about calls at other agents without a time limit (G35).
     """
     definitions, now = list(definitions), time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -74,4 +76,15 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         for definition in definitions
         for line, message in date_warnings(getattr(definition, "times", ()), now)
     ]
-    return [*limits, *dates, *kinds.warnings(definitions, library)]
+    remote = [
+        Fault(definition.path, call.line, 1, f"{call.part}: {_UNLIMITED.format(call.agent)}", warning=True)
+        for definition in definitions
+        if isinstance(definition, RunDefinition)
+        for call in definition.remote_calls
+        if call.timeout is None
+    ]
+    return [*limits, *dates, *remote, *kinds.warnings(definitions, library)]
+
+
+_UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
+"""The doubt about a call at another agent without a time limit (G35)."""

@@ -99,10 +99,11 @@ class Activations:
         return name in self._rows if host is None else run in host.agent.runs
 
     def start(self) -> None:
-        """A daemon starts: activate who was active, and who waits for a moment that has come."""
-        now = self._now()
+        """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
+        now, wanted = self._now(), self._files.always_active
         for row in self._rows.all():
-            if row.state == ACTIVE or (row.wake_at is not None and row.wake_at <= now):
+            is_due = row.wake_at is not None and row.wake_at <= now
+            if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
                 self.go_on_with(row.name, is_start=True)
             elif row.wake_at is not None:
                 self._wait(row.name, row.wake_at)
@@ -164,7 +165,8 @@ class Activations:
 
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
-        files, name, definitions = self._files, row.name, (self._files.loaded.library, self._files.schemas)
+        files, name = self._files, row.name
+        definitions = files.loaded.library, files.schemas, files.settings_of(name)
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         calls = None if is_suspended else self._calls.get(row.id)
         host = self._maker.make(
@@ -182,7 +184,7 @@ class Activations:
         host.hear_of_faults(partial(self._broke_down, name))
         self._hosts[name] = host
         self._rounds.add(host)
-        self._wait(name, self._now() + files.settings.idle_after)
+        self._wait(name, self._now() + host.settings.idle_after)
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -213,15 +215,14 @@ class Activations:
 
     def _come(self, now: float) -> None:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
-        idle_after = self._files.settings.idle_after
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
             if host is None:
                 self.go_on_with(name)
-            elif host.last_turn + idle_after > now:
-                self._wait(name, host.last_turn + idle_after)
+            elif host.last_turn + host.settings.idle_after > now:
+                self._wait(name, host.last_turn + host.settings.idle_after)
             else:
-                self._wait(name, now + max(idle_after, LEAST_IDLE))
+                self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
                     self._laying_down.begin(name, host)
 
@@ -246,7 +247,7 @@ class Activations:
 
     def _broke_down(self, name: str, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
-        log.exception("a turn of agent %s broke down", name)
+        log.error("a turn of agent %s broke down", name, exc_info=error)
         why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
         self._give_up(name, self._hosts[name], why)
         self._rest_or_suspend(name, error)
