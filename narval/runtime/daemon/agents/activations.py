@@ -11,7 +11,11 @@ found active; its next start activates that, and whom a moment waits for.
 from __future__ import annotations
 
 import logging
+<<<<<<< HEAD
 from collections.abc import Container
+=======
+from collections.abc import Callable, Container, Iterable, Iterator
+>>>>>>> main
 from functools import partial
 from typing import Any
 
@@ -21,6 +25,7 @@ from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.turn import Turn
+from narval.runtime.agent.waiting import Told
 from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
@@ -130,8 +135,7 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        host = self._hosts.get(name)
-        if host is None:
+        if (host := self._hosts.get(name)) is None:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
@@ -173,6 +177,7 @@ class Activations:
             row.agent, name, *definitions, since=since, calls=calls, record_only=is_suspended
         )
         bring_back_runs(host, self._now())
+        self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep(run.definition for run in runs if run.definition is not None)
         files.follow(host)
@@ -217,7 +222,15 @@ class Activations:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
+<<<<<<< HEAD
             if host is None:
+=======
+            if host is not None:
+                host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
+            if host is None and self._ending.any(name):
+                self._ending.then(name, partial(self._wait, name, now))
+            elif host is None:
+>>>>>>> main
                 self.go_on_with(name)
             elif host.last_turn + host.settings.idle_after > now:
                 self._wait(name, host.last_turn + host.settings.idle_after)
@@ -248,16 +261,15 @@ class Activations:
     def _broke_down(self, name: str, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
         log.error("a turn of agent %s broke down", name, exc_info=error)
-        why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
-        self._give_up(name, self._hosts[name], why)
-        self._rest_or_suspend(name, error)
+        host = self._hosts[name]
+        self._give_up(name, host, InternalError(f"agent {name} broke down: {error!r}; the log says where"))
+        self._rest_or_suspend(name, error, host.loop.suspects())
         return True
 
-    def _rest_or_suspend(self, name: str, error: Exception) -> None:
+    def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
         """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""
         now = self._now()
-        rest = self.faults.note(name, now)
-        if rest is not None:
+        if (rest := self.faults.note(name, now, suspects)) is not None:
             log.error("agent %s is made anew in %g s: %s", name, rest, error)
             self._wait(name, now + rest)
             return
