@@ -35,7 +35,7 @@ class CallsInFlight:
         self._post: Post | None = None
         self._activate: Callable[[], None] = _ignore
         self._calls: dict[str, Delivery | None] = {}
-        """What has come of each call, and is not recorded yet."""
+        """The latest report of each call, until it is recorded."""
         self._bound: set[str] = set()
         """The calls whose outcome is made into another by what is in memory."""
         self._over: asyncio.Future[None] | None = None

@@ -11,11 +11,7 @@ found active; its next start activates that, and whom a moment waits for.
 from __future__ import annotations
 
 import logging
-<<<<<<< HEAD
-from collections.abc import Container
-=======
-from collections.abc import Callable, Container, Iterable, Iterator
->>>>>>> main
+from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any
 
@@ -222,15 +218,9 @@ class Activations:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
-<<<<<<< HEAD
-            if host is None:
-=======
             if host is not None:
                 host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
-            if host is None and self._ending.any(name):
-                self._ending.then(name, partial(self._wait, name, now))
-            elif host is None:
->>>>>>> main
+            if host is None:
                 self.go_on_with(name)
             elif host.last_turn + host.settings.idle_after > now:
                 self._wait(name, host.last_turn + host.settings.idle_after)
