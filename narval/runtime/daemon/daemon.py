@@ -302,7 +302,7 @@ def assemble(
     rounds = Rounds(clock, committer, stop, bell)
     main_loop = MainLoop(rounds, executor, stop, bell)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
-    office = PostOffice(store.letters, lambda name: rows.get(name))
+    office = PostOffice(store.letters, lambda name: rows.address(name))
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())

@@ -36,11 +36,15 @@ class AgentRows:
     def __getitem__(self, name: str) -> AgentRow:
         return self._rows[name]
 
+    def get(self, name: str) -> AgentRow | None:
+        """An agent besides the home's own; None where there is none of that name."""
+        return self._rows.get(name)
+
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
         return sorted(self._rows.values())
 
-    def get(self, name: str) -> AgentRow | None:
+    def address(self, name: str) -> AgentRow | None:
         """An agent, the home's own among them; None where there is none of that name."""
         own = self.own.dispatcher.identity
         return own._replace(name=name) if name == self.own_name() else self._rows.get(name)

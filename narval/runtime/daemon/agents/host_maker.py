@@ -11,6 +11,7 @@ from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
@@ -57,12 +58,13 @@ class HostMaker:
         own: AgentSettings,
         *,
         since: float,
+        calls: CallsInFlight | None = None,
         record_only: bool = False,
     ) -> AgentHost:
         """The host of an agent, with the memory its store has, at work without a break `since` a moment.
 
-        `own` are its settings. Its runs are not restored yet. With `record_only` it records what it is asked,
-        and does nothing else. Raises StoreError.
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. Its runs are not
+        restored yet. With `record_only` it records what it is asked and does nothing else. Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
         agent: AgentState = restore(
@@ -78,6 +80,7 @@ class HostMaker:
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
+            calls or CallsInFlight(main_loop.executor),
             targets,
             lambda item: host.post(item),
             home=self._folder,
@@ -97,4 +100,6 @@ class HostMaker:
         )
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item))
         host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
+        if calls is None:
+            dispatcher.in_flight.attach(agent, host.post)
         return host
