@@ -53,7 +53,7 @@ _STATES = {
         "green": "done history fired complete",
         "red": "error erred failed fail discarded",
         "blue": "backtracked",
-        "dim": "impossible todo skipped",
+        "dim": "impossible todo skipped cancelled",
     }.items()
     for state in states.split()
 }
