@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from narval.engines.events import Failure
 from narval.errors import ElementError
 from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import read_error
 from narval.memory.elements.reserved import check_name
 from narval.runtime.agent.turn import Turn
-from narval.runtime.messages.envelope import ELEMENT, UNDELIVERED, Envelope
+from narval.runtime.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
 from narval.runtime.messages.outbox import Outbox
+from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.messages.receipts import settle_call
 from narval.runtime.messages.stamp import stamped
 from narval.runtime.store.batch import AgentRow, MessageRow
 
@@ -34,6 +38,7 @@ class Receiver(Protocol):
 
     identity: AgentRow
     outbox: Outbox
+    office: PostOffice
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why it is not to be sent elements of a name by that sender (G29); None if it may be."""
@@ -61,8 +66,18 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
 
 
 def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Add the error element that tells of a message that could not be taken (G32)."""
+    """Add the error element that tells of a message that could not be taken (G32); a call that waits for it
+    fails.
+    """
     turn.add(row.data, _origin(row, envelope))
+    _, why, _ = read_error(Element(0, row.data))
+    settle_call(receiver, turn, envelope.run, row.id, Failure("undelivered", why, final=True))
+    return None
+
+
+def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Answer a call that waits until what it sent is taken (G27)."""
+    settle_call(receiver, turn, envelope.run, row.id)
     return None
 
 
@@ -70,4 +85,6 @@ def _origin(row: MessageRow, envelope: Envelope) -> Origin:
     return Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
 
 
-KINDS: Mapping[str, Take] = MappingProxyType({ELEMENT: take_element, UNDELIVERED: take_notice})
+KINDS: Mapping[str, Take] = MappingProxyType(
+    {ELEMENT: take_element, UNDELIVERED: take_notice, RECEIPT: take_receipt}
+)

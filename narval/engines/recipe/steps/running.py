@@ -71,8 +71,8 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
     """The target's prototype as the step tightens it, None for a run; or the failure to run it."""
-    if step.agent:
-        return None
+    if step.agent or step.sending:
+        return step.own_inputs if step.sending else None
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
     if step.kind not in WITH_PROTOTYPE:
@@ -297,7 +297,8 @@ def _call(
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, step.id, *parts, agent=step.agent)
+    how = step.payload
+    asked = commands.Call(call, step.kind, step.target, step.id, *parts, payload=how, agent=step.agent)
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:
