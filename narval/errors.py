@@ -14,9 +14,10 @@ NarvalError
 ├── OperatorError        the operator of the daemon: its home or its settings
 │   ├── NoHomeError      there is no home there
 │   ├── HomeHeldError    another program holds the home
-│   └── SettingsError    etc/narval.toml has faults
+│   └── SettingsError    etc/narval.toml or etc/people.toml has faults
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
+│   │   ├── RefusedRowsError the store is sound, and does not take these rows
 │   │   └── UnreadableError  one record in it cannot be understood, or is missing; the rest is sound
 │   └── DaemonGoneError  the daemon does not answer
 └── InternalError        narval itself: an illegal transition, a broken invariant
@@ -141,6 +142,10 @@ class SurroundingsError(NarvalError):
 
 class StoreError(SurroundingsError):
     """The store cannot be read or written; what was confirmed is safe."""
+
+
+class RefusedRowsError(StoreError):
+    """The store does not take the rows of a commit (too large, a constraint); it is sound."""
 
 
 class UnreadableError(StoreError):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
+from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Plain
 from narval.memory.elements.changes import MarkScope
@@ -48,6 +49,10 @@ class RunView(Protocol):
     @property
     def zone(self) -> str:
         """The name of the zone whose calendar the home keeps (N25)."""
+
+    @property
+    def people(self) -> Directory:
+        """The directory of people as it is now (P15); what is decided by it is recorded (P18)."""
 
     @property
     def up_since(self) -> float:

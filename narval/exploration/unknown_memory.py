@@ -17,6 +17,7 @@ from math import inf
 from typing import Any
 
 from narval.definitions.library import Library
+from narval.definitions.people.directory import Directory
 from narval.definitions.prototype import Output, Prototype
 from narval.engines.commands import Call, Command
 from narval.engines.effects import EFFECTS
@@ -105,9 +106,11 @@ class AnyMemory:
     """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
     `calls` are those under way, `watched` the elements that still count, for the run would have been told.
-    No date that comes again has been missed: one that was is as one that comes later.
+    No date that comes again has been missed: one that was is as one that comes later. One person holds every
+    role (P16).
     """
 
+    people = Directory.of_owner("somebody")
     zone = "UTC"
     up_since = 0.0
 

@@ -26,6 +26,7 @@ from narval.definitions.action.definition import Action, Input, Output
 from narval.definitions.appointment import text_of
 from narval.definitions.kinds import parse
 from narval.definitions.library import Library
+from narval.definitions.people.directory import Directory
 from narval.definitions.process.composition import compose_all
 from narval.definitions.prototype import Prototype
 from narval.engines import commands
@@ -140,7 +141,7 @@ class Dialogue:
         self.current, self.text_of = partial(current, self.memory), text_of
         self.was_missed = lambda moment: moment < self.up_since
         self.now = 100.0
-        self.zone, self.up_since = "UTC", 0.0
+        self.zone, self.up_since, self.people = "UTC", 0.0, Directory.of_owner("me")
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}

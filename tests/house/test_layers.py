@@ -35,7 +35,7 @@ CORE = ("errors", "source", "memory", "definitions", "engines", "exploration")
 
 STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections contextlib dataclasses
     difflib enum functools hashlib heapq html importlib inspect itertools keyword math operator re
-    reprlib string struct textwrap types typing unicodedata weakref xml"""
+    reprlib string struct textwrap tomllib types typing unicodedata weakref xml"""
 INSTALLED = "elementpath lxml msgspec re2"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """The packages that the core may import: nothing there has a clock, chance, files, threads or sockets."""

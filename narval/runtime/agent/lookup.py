@@ -1,4 +1,4 @@
-"""The versions of definitions that count for a run (N31)."""
+"""Lookup: the versions of definitions that count for a run (N31), and the directory of people (P15)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.definitions.kinds import NESTS_CURRENT
 from narval.definitions.library import Definition, Library
+from narval.definitions.people.directory import Directory
 from narval.runtime.agent.run import Run
 
 
@@ -15,10 +16,15 @@ class Lookup:
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self.people = Directory()
 
     def use(self, library: Library) -> None:
         """Let the definitions of `library` be the current ones."""
         self.library = library
+
+    def use_people(self, people: Directory) -> None:
+        """Let a directory be the current one."""
+        self.people = people
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.

@@ -16,6 +16,7 @@ import msgspec
 
 from narval.engines.events import Event
 from narval.errors import InternalError, NarvalError, StoreError
+from narval.runtime.agent import waves
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
@@ -153,8 +154,11 @@ class Loop:
         """The moment from which a turn would do something, if nothing comes before; None if there is none."""
         return None if self.record_only else self.agent.clockwork.next_moment()
 
-    def decide(self, now: float) -> Turn:
+    def decide(self, now: float, share: float | None = None) -> Turn:
         """Tell the runs what waits, up to the limit. Raises StoreError.
+
+        `share` are the seconds that the turn may take where other agents wait: half of them for what was
+        queued before, half of what is left for moments that have come. One event of each is always told.
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
@@ -162,23 +166,24 @@ class Loop:
         turn.begin(now)
         if self._jumps:
             self._reckon(now)
-        room = Room(self.limit)
+        end = None if share is None else waves.perf_counter() + share
         if self.record_only:
-            self._handle_intake(turn, room)
+            self._handle_intake(turn, Room(self.limit))
         else:
             if agent.queue:
-                self._drain(turn, Room(self.limit))
+                self._drain(turn, Room(self.limit) if end is None else self._room(end, half=True))
             if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
-                self._do_what_is_due(turn, Room(self.limit, DUE_SLICE))
+                self._do_what_is_due(turn, end)
+            room = Room(self.limit) if end is None else self._room(end)
             self._handle_intake(turn, room)
             if agent.queue:
                 self._drain(turn, room)
         batch = turn.transaction.rows()
         if agent.queue:
             self._keep_queue(turn)
-        end = agent.numbers.set_aside()
-        if end is not None:  # so that a turn need not record how far numbering has come
-            batch.meta.append(("sequence", str(end)))
+        last = agent.numbers.set_aside()
+        if last is not None:  # so that a turn need not record how far numbering has come
+            batch.meta.append(("sequence", str(last)))
         self.turns += 1
         return turn
 
@@ -197,6 +202,11 @@ class Loop:
         self.agent.clockwork.interrupted(now)
         if by:
             self.agent.clock_was_set(by)
+
+    def _room(self, end: float, *, half: bool = False) -> Room:
+        """Room in a part of a turn that is to end: for what is left of its time, or half of that."""
+        left = end - waves.perf_counter()
+        return Room(self.limit, left / 2 if half else left)
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:
         """Do what has come from outside since the last turn."""
@@ -227,9 +237,13 @@ class Loop:
             queue[at] = (row, run, event)
             turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
 
-    def _do_what_is_due(self, turn: Turn, room: Room) -> None:
+    def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
         """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
-        clockwork, forgetting = self.agent.clockwork, Room(self.limit)
+        if end is None:
+            room, forgetting = Room(self.limit, DUE_SLICE), Room(self.limit)
+        else:
+            room, forgetting = self._room(end, half=True), self._room(end, half=True)
+        clockwork = self.agent.clockwork
         timers, idle = clockwork.timers, clockwork.idle
         while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
             _, (run, identifier), job = due

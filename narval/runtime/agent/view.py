@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.appointment import text_of
+from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain
 from narval.errors import ActionError
@@ -110,6 +111,11 @@ class TurnView(LiveMemory):
         """The definition that a run follows."""
         known = self._agent.runs.get(run)
         return known.name if known is not None else None
+
+    @property
+    def people(self) -> Directory:
+        """The directory of people as it is now."""
+        return self._agent.lookup.people
 
     @property
     def listeners(self) -> Mapping[str, int]:

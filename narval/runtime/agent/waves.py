@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter as perf_counter
 
 from narval.engines.commands import Outer
 from narval.engines.events import Event

@@ -31,6 +31,7 @@ from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.people_file import load_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings
 from narval.runtime.home.shipped import unloaded
@@ -284,6 +285,7 @@ def assemble(
     loaded = loader.load() if loaded is None else loaded
     own = _named(store, settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
+    people = load_people(files.path if files is not None else None)
     is_up_to_date = None
     if executor is None:
         programs = programs_of(
@@ -303,7 +305,7 @@ def assemble(
     host = maker.make(own.agent, own.name, loaded.library, schemas, since=clock.now())
     rounds.add(host)
     files_in_force = FilesInForce(
-        home, loader, HomeFiles.of(loaded, schemas, settings), host, in_force, executor.renew
+        home, loader, HomeFiles.of(loaded, schemas, settings, people), host, in_force, executor.renew
     )
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
     at_work = Activations(rows, rounds, maker, files_in_force)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from narval.definitions.people.directory import Directory
 from narval.errors import Fault
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
 
@@ -16,25 +18,36 @@ from narval.runtime.home.settings import Settings, read_settings
 class HomeFiles(NamedTuple):
     """All that takes effect while a home is at work.
 
-    `settings`, and what `data/memory.xml` has `declared`, are None when they have faults.
+    `settings`, `people`, and what `data/memory.xml` has `declared`, are None when they have faults.
     """
 
     loaded: Loaded
     schemas: Schemas
     settings: Settings | None
+    people: Directory | None
     faults: tuple[Fault, ...]
     declared: list[bytes] | None = None
 
     @classmethod
-    def of(cls, loaded: Loaded, schemas: Schemas, settings: Settings | None, *others: Fault) -> HomeFiles:
-        """Parts read before, with the faults of all of them; `others` are those of the settings."""
-        return cls(loaded, schemas, settings, tuple(sorted({*loaded.faults, *schemas.faults(), *others})))
+    def of(
+        cls,
+        loaded: Loaded,
+        schemas: Schemas,
+        settings: Settings | None,
+        people: Directory | None,
+        *others: Fault,
+    ) -> HomeFiles:
+        """Parts read before, with the faults of all of them; `others` are those of settings and people."""
+        faults = tuple(sorted({*loaded.faults, *schemas.faults(), *others}))
+        return cls(loaded, schemas, settings, people, faults)
 
     @classmethod
     def read(cls, home: Home, loader: Loader, before: Schemas) -> HomeFiles:
         """Read and check the files of `home`; `before` has the last good versions of its schemas."""
         settings, faults = read_settings(home.path)
-        return cls.of(loader.load(), Schemas(home.schemas, before), settings, *faults).with_memory(home)
+        people, of_people = read_people(home.path)
+        schemas = Schemas(home.schemas, before)
+        return cls.of(loader.load(), schemas, settings, people, *faults, *of_people).with_memory(home)
 
     def with_memory(self, home: Home) -> HomeFiles:
         """The same, with what `data/memory.xml` declares, and its faults."""
@@ -44,7 +57,7 @@ class HomeFiles(NamedTuple):
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
-        return self.loaded.files, self.schemas.digest, self.settings, self.faults, self.declared
+        return self.loaded.files, self.schemas.digest, self.settings, self.people, self.faults, self.declared
 
 
 def differences(before: Loaded, after: Loaded) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.definitions.library import Definition, Parsed
+from narval.definitions.people.directory import Directory
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
@@ -30,7 +31,7 @@ log = logging.getLogger("narval.daemon")
 
 
 class FilesInForce:
-    """The definitions, schemas and settings that count, what is wrong with them, and their renewal.
+    """The definitions, schemas, settings and people that count, what is wrong with them, and their renewal.
 
     They count for the agent of `host`, which is the home's own, and for all that follow them (G4). `home` is
     None where there are no files. `files` are those of the start; what `load` adds is kept when
@@ -64,6 +65,11 @@ class FilesInForce:
         return self._files.schemas
 
     @property
+    def people(self) -> Directory:
+        """The directory of people that counts: the last one whose file had no faults (P15)."""
+        return self._files.people or self._host.agent.lookup.people
+
+    @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
         return list(self._files.faults)
@@ -87,6 +93,7 @@ class FilesInForce:
     def _use_for(self, host: AgentHost) -> None:
         loaded = self.loaded
         host.agent.use(loaded.library)
+        host.agent.lookup.use_people(self.people)
         modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
         host.dispatcher.targets.use(loaded.library, modules)
 

@@ -2,18 +2,19 @@
 
 A round ends when no agent is ready any more, or its time for deciding is over: then the next begins with
 those that are left. An agent is ready when something was posted for it, when its last turn left something,
-or when a moment has come that it waits for; nothing looks through the others.
+or when a moment has come that it waits for; nothing looks through the others. How long a turn may take where
+several are ready, `shares` decides (G12).
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
+from narval.runtime.agent import waves
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.run import Run
@@ -23,13 +24,11 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.clock_watch import ClockWatch
 from narval.runtime.daemon.committer import Committer
+from narval.runtime.daemon.shares import Shares
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.daemon")
-
-SLICE = 0.005
-"""Seconds for which agents decide before what they decided is recorded; one turn at least."""
 
 FAILED_KEPT = 1000
 """So many failed runs are remembered for the summary of a time of work."""
@@ -42,6 +41,10 @@ class Participant(Protocol):
     dispatcher: Dispatcher
 
     def __hash__(self) -> int: ...
+
+    @property
+    def weight(self) -> int:
+        """Its part of the time, compared with others (1 to 100)."""
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
@@ -74,7 +77,7 @@ class Rounds:
         """The reason why there will be no more rounds."""
         self._clock_watch, self._committer = ClockWatch(clock), committer
         self._stop, self._bell = stop, bell
-        self._ready: dict[Participant, None] = {}
+        self._shares: Shares[Participant] = Shares()
         self._moments: TimerQueue[Participant | Alarm, None] = TimerQueue()
         self._awaited: dict[Participant | Alarm, float] = {}
         """The moments in the queue, by agent or by who is to be called."""
@@ -95,7 +98,7 @@ class Rounds:
     def remove(self, participant: Participant) -> None:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
         self.participants.pop(participant, None)
-        self._ready.pop(participant, None)
+        self._shares.remove(participant)
         if self._awaited.pop(participant, None) is not None:
             self._moments.discard(participant)
 
@@ -106,12 +109,12 @@ class Rounds:
 
     def has_work(self, participant: Participant) -> None:
         """Let an agent have a turn in the next round."""
-        self._ready[participant] = None
+        self._shares.ready[participant] = None
         self._bell.ring()
 
     def is_due(self) -> bool:
         """True if a round would do anything now."""
-        if self._ready:
+        if self._shares.ready:
             return True
         due = self._moments.next() if self._awaited else None
         if due is None:
@@ -119,7 +122,7 @@ class Rounds:
         now = self.clock.now()
         if due > now and (jump := self._clock_watch.jump(now)) is not None:
             self._reckon(jump)
-        return due <= now or bool(self._ready)
+        return due <= now or bool(self._shares.ready)
 
     def next_moment(self) -> float | None:
         """The moment at which the next round is due by itself, or None."""
@@ -146,20 +149,27 @@ class Rounds:
             under_way = self._committer.commit(batches)
             if under_way is not None:
                 await under_way
-            quits = False
+            quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
+            if self._committer.refused:
+                made = self._recorded_of(made, self._committer.refused)
             for participant, turn in made:
+                began = waves.perf_counter() if is_shared else 0.0
                 try:
                     participant.perform(turn)
                 except Exception as error:
                     if not participant.broke_down(error):
                         raise
+                if is_shared:
+                    self._shares.charge(participant, waves.perf_counter() - began)
                 quits |= turn.transaction.quit
                 if participant not in self.participants:
                     continue
                 if participant.loop.has_work():
-                    self._ready[participant] = None
-                else:
-                    self._await_moment(participant)
+                    self._shares.ready[participant] = None
+                    continue
+                if is_shared:
+                    self._shares.rests(participant)
+                self._await_moment(participant)
         except StoreError as error:
             self._break_down(error)
             raise
@@ -187,29 +197,33 @@ class Rounds:
                 if isinstance(due[1], Alarm):
                     due[1].ring(now)
                 else:
-                    self._ready[due[1]] = None
-        ready, self._ready = deque(self._ready), {}
+                    self._shares.ready[due[1]] = None
         made: list[tuple[Participant, Turn]] = []
-        until = time.perf_counter() + SLICE if len(ready) > 1 else 0.0
-        while ready:
-            participant = ready.popleft()
+        alone = self._shares.alone()
+        for participant, share in self._shares.turns() if alone is None else ((alone, None),):
             try:
-                made.append((participant, participant.loop.decide(now)))
+                made.append((participant, participant.loop.decide(now, share)))
             except Exception as error:
                 if not participant.broke_down(error):
                     raise
-            if until and time.perf_counter() > until:
-                break
-        if ready:  # they come first in the next round
-            self._ready = dict.fromkeys((*ready, *self._ready))
         return made
+
+    def _recorded_of(
+        self, made: list[tuple[Participant, Turn]], refused: Mapping[int, StoreError]
+    ) -> list[tuple[Participant, Turn]]:
+        """The turns that are recorded; those of agents that were refused have broken down (G17)."""
+        for participant, turn in made:
+            refusal = refused.get(turn.transaction.batch.agent)
+            if refusal is not None and not participant.broke_down(refusal):
+                raise refusal
+        return [(participant, turn) for participant, turn in made if participant in self.participants]
 
     def _reckon(self, jump: Jump) -> None:
         """Have all agents reckon with a clock that was set."""
         for participant in self.participants:
             participant.loop.clock_jumped(jump)
             if participant.loop.has_work():
-                self._ready[participant] = None
+                self._shares.ready[participant] = None
 
     def _await_moment(self, participant: Participant) -> None:
         """Note when an agent that has come to rest is due by itself."""

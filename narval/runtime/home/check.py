@@ -14,13 +14,14 @@ from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import read_settings
 from narval.runtime.system.cgroup import obstacle
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory and settings; of some files or folders, if given.
+    """The faults of definitions, modules, schemas, memory, people and settings; of some paths, if given.
 
     A file outside the home is checked as if it were added to it.
     """
@@ -28,7 +29,8 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     schemas = Schemas(home.schemas)
     _, faults = read_settings(home.path)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
-    faults = [*faults, *loaded.faults, *schemas.faults(), *of_memory]
+    _, of_people = read_people(home.path)
+    faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
     faults += _warnings(loaded.library, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:

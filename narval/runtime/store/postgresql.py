@@ -52,6 +52,10 @@ class Server:
         with closing(self.connect()) as connection:
             yield connection
 
+    def refuses_rows(self, error: BaseException) -> bool:
+        """True for a data exception, a constraint, and what is beyond a limit of the program."""
+        return str(getattr(error, "sqlstate", None) or "").startswith(("22", "23", "54"))
+
     def close(self) -> None:
         """End the connections of the readers."""
         self._engine.dispose()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from narval import __version__
-from narval.errors import SettingsError, StoreError, UnreadableError
+from narval.errors import RefusedRowsError, SettingsError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
@@ -81,6 +81,9 @@ class Driver(Protocol):
 
     def shrink(self, connection: Any, /) -> None:
         """Give back what is free, where that is most of it."""
+
+    def refuses_rows(self, error: BaseException, /) -> bool:
+        """True if an error of a connection is about the values it was given, and not about the database."""
 
     def close(self) -> None:
         """End the connections of the readers."""
@@ -249,13 +252,25 @@ class Database(Store):
                         self._execute_many(sql, rows)
                 self._execute("COMMIT")
         except BaseException as error:
-            refused = trouble(self._name, error, _NOT_PERFORMED)
-            self._refusal = f"no turn is recorded after one that could not be: {refused}"
-            with suppress(*self._driver.errors):  # the database has rolled back by itself, or is gone
-                self.writer.rollback()
-            if isinstance(error, self._driver.errors):
-                raise refused from error
-            raise
+            failure = self._failed(error)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _failed(self, error: BaseException) -> StoreError | None:
+        """Take a commit back that failed; what is to be raised instead of its error, if anything."""
+        is_known = isinstance(error, self._driver.errors)
+        try:
+            self.writer.rollback()
+            is_sound = self._driver.refuses_rows(error) if is_known else isinstance(error, Exception)
+        except self._driver.errors:  # the database has rolled back by itself, or is gone
+            is_sound = False
+        if is_sound:
+            what = f"{self._name} does not take what was to be recorded ({error})"
+            return RefusedRowsError(f"{what}; {_NOT_PERFORMED}")
+        refused = trouble(self._name, error, _NOT_PERFORMED)
+        self._refusal = f"no turn is recorded after one that could not be: {refused}"
+        return refused if is_known else None
 
     def refuse(self, why: str) -> None:
         """Record nothing from now on, and leave the stop unmarked, as a crash would."""

@@ -59,6 +59,9 @@ _INDEX = Struct("=16sI76xI")
 _BEGINNING = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 
+_OF_ROWS = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
+"""Errors that are about the values of a statement."""
+
 _TROUBLES = (
     ("SQLITE_FULL", "the disk is full", "free space and start again"),
     ("SQLITE_IOERR", "the disk failed", "look at its space, quota, limits and health, and start again"),
@@ -139,6 +142,13 @@ class File:
                 connection.close()
             else:
                 self._idle.append(connection)
+
+    def refuses_rows(self, error: BaseException) -> bool:
+        """True if an error is about values: of SQLite, or of its driver, which gives it no name."""
+        name = getattr(error, "sqlite_errorname", None)
+        if name is None:
+            return isinstance(error, (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError))
+        return str(name).startswith(_OF_ROWS)
 
     def close(self) -> None:
         """End the connections of the readers."""

@@ -108,7 +108,8 @@ class Store(Protocol):
         """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
         be performed.
 
-        Raises StoreError, and then for every later batch too: memory is ahead of a store that failed.
+        Raises RefusedRowsError where the rows of a batch cannot be recorded, and those of another may be; any
+        other StoreError also for every later batch: memory is ahead of a store that failed.
         """
 
     def make_room(self) -> None:

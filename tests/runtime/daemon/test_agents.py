@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 import weakref
 from collections.abc import Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,18 @@ def scene(tmp_path: Path) -> Scene:
 
 async def ask(daemon: Daemon, agent: str, operation: str, **arguments: Any) -> Any:
     return await invoke(daemon, PROGRAM.asking(agent), operation, arguments)
+
+
+async def at_once(daemon: Daemon, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What each is told, all asked of a daemon at work, so that they come into one turn."""
+    over = asyncio.Event()
+    work = asyncio.create_task(daemon.main_loop.work_until(over.is_set))
+    await asyncio.sleep(0)
+    done = await asyncio.gather(*asked, return_exceptions=True)
+    over.set()
+    daemon.main_loop.wake()
+    await work
+    return done
 
 
 async def opened(scene: Scene, *names: str) -> Daemon:
@@ -279,18 +293,12 @@ async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: S
 async def test_G1_a_name_is_free_once_its_agent_is_gone_and_no_sooner(scene: Scene) -> None:
     daemon = await opened(scene, "ada")
     before = daemon.agents.rows["ada"].id
-    over = asyncio.Event()
-    work = asyncio.create_task(daemon.main_loop.work_until(over.is_set))
-    await asyncio.sleep(0)  # it is at work, so all that is asked now comes into one turn
-    done = await asyncio.gather(
+    done = await at_once(
+        daemon,
         ask(daemon, "", "remove_agent", name="ada"),
         ask(daemon, "", "add_agent", name="ada"),
         ask(daemon, "", "add_agent", name="bob"),
-        return_exceptions=True,
     )
-    over.set()
-    daemon.main_loop.wake()
-    await work
     assert str(done[1]) == "there is an agent ada already"
     await ask(daemon, "", "add_agent", name="ada")
     rows = [daemon.agents.rows[name] for name in ("ada", "bob")]
@@ -318,6 +326,33 @@ async def test_G18_a_turn_that_breaks_down_costs_its_agent_alone(
     await daemon.main_loop.until_idle()
     assert len(await acks(daemon, "bob")) == 1
     monkeypatch.undo()
+    await daemon.main_loop.elapse(2.0)
+    await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
+    await daemon.main_loop.until_idle()
+    assert ['of="2"' in xml for xml in await acks(daemon, "ada")] == [True]
+    await scene.end()
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+@in_a_loop
+async def test_G17_rows_that_the_store_refuses_cost_their_agent_alone(scene: Scene, durability: str) -> None:
+    scene.write("etc/narval.toml", f"timezone = 'UTC'\ndurability = '{durability}'\n")
+    daemon = await opened(scene, "ada", "bob")
+    own = (await ask(daemon, "", "start", name="w.takes"))["eid"]
+    runs = {name: (await ask(daemon, name, "start", name="w.takes"))["eid"] for name in ("ada", "bob")}
+    with closing(sqlite3.connect(scene.home.store)) as other, other:
+        other.execute(
+            "INSERT INTO elements (agent, eid, name, xml, added, declared, outdated) "
+            "VALUES (2, ?, 'thief', X'3c742f3e', 1.0, '', 0)",
+            (runs["ada"] + 1,),
+        )
+    adding = [ask(daemon, name, "add", elements=[b"<mail n='1'/>"]) for name in ("", "ada", "bob")]
+    told = await at_once(daemon, *adding)
+    assert "agent ada broke down" in str(told[1])
+    assert "UNIQUE" in str(told[1])
+    await daemon.main_loop.until_idle()
+    for name, run in (("", own), ("bob", runs["bob"])):
+        assert (await ask(daemon, name, "show", run=run))["state"] == "done"
     await daemon.main_loop.elapse(2.0)
     await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
     await daemon.main_loop.until_idle()
@@ -374,10 +409,10 @@ def poison(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     decide = Loop.decide
     poisoned = next(row.agent for row in daemon.store.agents() if row.name == name)
 
-    def decided(loop: Loop, now: float) -> Any:
+    def decided(loop: Loop, now: float, share: float | None = None) -> Any:
         if loop.agent.store.agent == poisoned:
             raise ValueError("poisoned")
-        return decide(loop, now)
+        return decide(loop, now, share)
 
     monkeypatch.setattr(Loop, "decide", decided)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.library import Library
-from narval.errors import DaemonGoneError, StoreError
+from narval.errors import DaemonGoneError, RefusedRowsError, RequestError, StoreError
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
@@ -111,6 +111,49 @@ async def test_a_commit_that_fails_is_told_to_all_who_wait_in_the_round(
     assert [str(error) for error in told] == ["the disk is full"] * 2
     with pytest.raises(StoreError, match="the disk is full"):
         await daemon.rounds.recorded()
+    await daemon.close()
+
+
+@in_a_loop
+async def test_G17_what_is_refused_of_one_agent_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = await opened()
+    hosts = [joined(daemon, number) for number in (2, 3, 4)]
+    await daemon.main_loop.until_idle()
+    commit, told, faults = daemon.store.commit, [], []
+    refused = {3}
+
+    def refuse(*batches: Batch) -> None:
+        if refused & {batch.agent for batch in batches}:
+            raise RefusedRowsError("too large")
+        commit(*batches)
+
+    def broke_down(error: Exception) -> bool:
+        faults.append(str(error))
+        daemon.rounds.remove(hosts[1])
+        hosts[1].give_up(RequestError("it broke down"))
+        return True
+
+    def asking(host: AgentHost) -> Request:
+        return Request(
+            lambda turn: turn.add(b"<mail/>"),
+            lambda result, error: told.append((host.agent.store.agent, result, str(error))),
+        )
+
+    monkeypatch.setattr(daemon.store, "commit", refuse)
+    hosts[1].hear_of_faults(broke_down)
+    for host in hosts:
+        host.post(asking(host))
+    await daemon.main_loop.until_idle()
+    assert sorted(told) == [(2, 1, "None"), (3, 1, "it broke down"), (4, 1, "None")]
+    assert faults == ["too large"]
+    refused.add(1)
+    for host in (hosts[0], daemon.host):
+        host.post(asking(host))
+    with pytest.raises(RefusedRowsError, match="too large"):
+        await daemon.main_loop.until_idle()
+    assert [error for _, _, error in told[3:]] == ["too large"] * 2, (
+        "nothing is recorded without the home's own"
+    )
     await daemon.close()
 
 

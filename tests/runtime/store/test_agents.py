@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import StoreError
+from narval.errors import RefusedRowsError, StoreError
 from narval.memory.elements.element import Origin
 from narval.runtime.store.batch import (
     HOME_AGENT,
@@ -117,13 +117,18 @@ def test_what_goes_goes_from_its_agent_alone(store: Store) -> None:
     assert changed == set(before[2]) - unchanging
 
 
-def test_a_turn_that_is_refused_takes_the_others_of_its_commit_along(path: Path) -> None:
+def test_G17_a_commit_with_rows_that_are_refused_records_nothing_and_the_next_is_taken(path: Path) -> None:
     with open_store(path) as store:
         fill(store, *AGENTS)
         before = {agent: content(store, agent) for agent in AGENTS}
-        with pytest.raises(StoreError, match="nothing of this turn was performed"):
+        with pytest.raises(RefusedRowsError, match=r"UNIQUE.*nothing of this turn was performed"):
             store.commit(of(1, 4), of(2, 3), of(3, 4))
         assert {agent: content(store, agent) for agent in AGENTS} == before
+        store.commit(of(1, 4), of(3, 4))
+        after = {agent: content(store, agent) for agent in AGENTS}
+        assert after[2] == before[2]
+        assert before[1] != after[1]
+        assert before[3] != after[3]
 
 
 def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
@@ -139,7 +144,7 @@ def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
 
 
 def test_G1_no_two_agents_of_a_store_have_one_name(path: Path) -> None:
-    with open_store(path) as store, pytest.raises(StoreError, match="UNIQUE"):
+    with open_store(path) as store, pytest.raises(StoreError, match=r"UNIQUE"):
         store.commit(batch(2, agents=[AgentRow(2, "0" * 32, store.of().identity().name)]))
 
 

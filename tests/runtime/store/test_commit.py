@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from narval.engines.events import TimerFired
-from narval.errors import StoreError
+from narval.errors import RefusedRowsError, StoreError
 from narval.runtime.store import sqlite
 from narval.runtime.store.batch import (
     Advance,
@@ -24,8 +24,10 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
     store = open_store(path)
     store.commit(batch(elements=[added(1)], runs=[running(9)]))
     before = content(store)
-    with pytest.raises(StoreError, match="nothing of this turn was performed"):
-        store.commit(batch(elements=[added(2), added(1)], journal=[entry(9, 1)], keys=[("a", "b", "c")]))
+    store.writer.execute("PRAGMA max_page_count=1")  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="nothing of this turn was performed") as failure:
+        store.commit(batch(elements=[added(2), added(3, b"<e>" + bytes(100_000) + b"</e>")]))
+    assert not isinstance(failure.value, RefusedRowsError)
     assert content(store) == before
     with pytest.raises(StoreError, match="no turn is recorded after one that could not be"):
         store.commit(batch(elements=[added(2)]))
@@ -35,9 +37,26 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
     store.close()
 
 
+def test_G17_a_batch_that_is_refused_leaves_nothing_and_the_next_is_taken(path: Path) -> None:
+    store = open_store(path)
+    store.commit(batch(elements=[added(1)], runs=[running(9)]))
+    before = content(store)
+    for rows in (
+        {"elements": [added(2), added(1)], "journal": [entry(9, 1)], "keys": [("a", "b", "c")]},
+        {"elements": [added(1)]},
+        {"dequeued": [2**63]},
+        {"runs": [running(10, name="\ud800")]},
+    ):
+        with pytest.raises(RefusedRowsError, match=r"does not take .* nothing of this turn was performed"):
+            store.commit(batch(**rows))
+        assert content(store) == before
+    store.commit(batch(elements=[added(2)]))
+    store.close()
+
+
 def test_what_cannot_be_encoded_fails_before_anything_is_written(path: Path) -> None:
     store = open_store(path)
-    with pytest.raises(TypeError):
+    with pytest.raises(RefusedRowsError):
         store.commit(
             batch(elements=[added(1)], journal=[Advance(1, 1, TimerFired(1, 1.0, "w"), (object(),), ())])
         )

@@ -299,7 +299,7 @@ class Activations:
 
     def _broke_down(self, name: str, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
-        log.exception("a turn of agent %s broke down", name)
+        log.error("a turn of agent %s broke down", name, exc_info=error)
         why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
         self._give_up(name, self._hosts[name], why)
         self._rest_or_suspend(name, error)

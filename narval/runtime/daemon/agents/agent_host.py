@@ -39,6 +39,8 @@ class AgentHost:
         self._waiters = Waiters()
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
+        self.weight = 10
+        """Its part of the processor's time, compared with others (1 to 100)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
