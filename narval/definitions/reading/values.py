@@ -81,7 +81,7 @@ class ArgumentValue:
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
 
 
-class Template(msgspec.Struct, frozen=True):
+class TextTemplate(msgspec.Struct, frozen=True):
     """A text with values in it (P9): `parts` are its texts and values in their order."""
 
     text: str
@@ -110,7 +110,7 @@ class Template(msgspec.Struct, frozen=True):
         return [text for text in found if text]
 
 
-def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: str) -> Template | None:
+def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: str) -> TextTemplate | None:
     """The template that an attribute holds; None, and a fault, for one that cannot be read."""
     text = entry.get(attribute)
     if text is None:
@@ -119,14 +119,14 @@ def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: s
     return _template(reading, patterns, text, lambda at: entry.place(attribute, blank + at))
 
 
-def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> Template | None:
+def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTemplate | None:
     """The template that is the text of an entry; None, and a fault, for one that cannot be read."""
     text = entry.node.text.strip()
     blank = entry.node.text.index(text)
     return _template(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
 
 
-def _template(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> Template | None:
+def _template(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate | None:
     parts: list[str | ArgumentValue] = []
     end, faults = 0, len(reading.faults)
     for found in _PIECES.finditer(text):
@@ -141,7 +141,7 @@ def _template(reading: Reading, patterns: Patterns, text: str, locate: Locate) -
     parts.append(text[end:])
     if len(reading.faults) > faults:
         return None
-    return Template(text, tuple(part for part in parts if part != ""))
+    return TextTemplate(text, tuple(part for part in parts if part != ""))
 
 
 def _value(

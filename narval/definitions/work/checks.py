@@ -9,14 +9,14 @@ from narval.definitions.appointment import Appointment
 from narval.definitions.library import Library
 from narval.definitions.people.directory import Directory
 from narval.definitions.suggestions import closest
-from narval.definitions.work.definition import Audience, Work
+from narval.definitions.work.definition import Audience, WorkDefinition
 from narval.errors import Fault
 
 _ANY_DAY = date(2000, 1, 1)
 """A day for a look at who holds what; nobody's absence counts."""
 
 
-def warnings(works: Iterable[Work], _: Library) -> list[Fault]:
+def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
     """Warnings about work as it is written."""
     return [
         Fault(work.path, line, 1, message, warning=True)
@@ -25,7 +25,7 @@ def warnings(works: Iterable[Work], _: Library) -> list[Fault]:
     ]
 
 
-def _too_late(work: Work) -> Iterator[tuple[int, str]]:
+def _too_late(work: WorkDefinition) -> Iterator[tuple[int, str]]:
     """Escalations after the deadline."""
     if work.deadline is None or work.deadline.after is None:
         return
@@ -40,7 +40,7 @@ def _seconds(length: Appointment) -> float:
     return length.length.days * 86400 + length.length.seconds
 
 
-def doubts(works: Iterable[Work], people: Directory) -> list[Fault]:
+def doubts(works: Iterable[WorkDefinition], people: Directory) -> list[Fault]:
     """Warnings about work as it is asked of the people of a home."""
     return [
         Fault(work.path, line, 1, f"{work.full_name}: {message}", warning=True)
@@ -50,13 +50,13 @@ def doubts(works: Iterable[Work], people: Directory) -> list[Fault]:
     ]
 
 
-def _audiences(work: Work) -> Iterator[tuple[int, Audience]]:
+def _audiences(work: WorkDefinition) -> Iterator[tuple[int, Audience]]:
     yield work.line, work.audience
     for escalation in work.escalations:
         yield escalation.line, escalation.audience
 
 
-def _unheld_roles(work: Work, people: Directory) -> Iterator[tuple[int, str]]:
+def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
     """Roles that nobody holds."""
     known = {role for person in people.people for role in people.roles_of(person.name)}
     for line, audience in _audiences(work):
@@ -65,7 +65,7 @@ def _unheld_roles(work: Work, people: Directory) -> Iterator[tuple[int, str]]:
                 yield line, f"nobody holds the role {role!r}{closest(role, known)}"
 
 
-def _too_few(work: Work, people: Directory) -> Iterator[tuple[int, str]]:
+def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
     """Outcomes that need more people than there are, once those who may not answer are taken off."""
     may = set[str]()
     for _, audience in _audiences(work):

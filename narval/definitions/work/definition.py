@@ -10,8 +10,8 @@ import msgspec
 from narval.definitions.appointment import Appointment, Length
 from narval.definitions.library import RunDefinition
 from narval.definitions.prototype import EMPTY, Prototype
-from narval.definitions.reading.values import Template
-from narval.definitions.work.fields import Field
+from narval.definitions.reading.values import TextTemplate
+from narval.definitions.work.fields import FormField
 
 DONE = "done"
 """The one outcome of work that names none (P12)."""
@@ -48,7 +48,7 @@ LEASE = Appointment("1d", Length(days=1))
 """The time that a claim lasts where nothing else is said (P22)."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WorkOutcome(msgspec.Struct, frozen=True):
     """One of the possible answers: `needs` is the number of people who must give it (P26)."""
 
     name: str
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Audience(msgspec.Struct, frozen=True):
     """People who may act (P17): those named who hold a role, where both are given; with neither, anybody."""
 
-    people: Template | None = None
+    people: TextTemplate | None = None
     roles: tuple[str, ...] = ()
 
 
@@ -86,7 +86,7 @@ class Deadline(msgspec.Struct, frozen=True):
     """
 
     after: Appointment | None = None
-    at: Template | None = None
+    at: TextTemplate | None = None
     outcome: str = ""
     fields: Mapping[str, tuple[str, ...]] = {}
     line: int = 1
@@ -100,7 +100,7 @@ class Rules(msgspec.Struct, frozen=True):
     """
 
     excluded: tuple[str, ...] = ()
-    requester: Template | None = None
+    requester: TextTemplate | None = None
     delegate: Literal["eligible", "anyone", "no"] = "eligible"
     open_votes: bool = False
 
@@ -115,7 +115,7 @@ class Rules(msgspec.Struct, frozen=True):
         return REQUESTER in self.excluded
 
 
-class Work(RunDefinition, frozen=True, eq=False, kw_only=True):
+class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition of a work item. Outcomes and fields are in the order of the file.
 
     A claim lasts for `lease` after each act of who has it, for ever if that is None. Where an outcome needs
@@ -124,14 +124,15 @@ class Work(RunDefinition, frozen=True, eq=False, kw_only=True):
     """
 
     kind: ClassVar[str] = "work"
+    is_tried_again: ClassVar[bool] = False
 
-    title: Template
-    description: Template | None = None
+    title: TextTemplate
+    description: TextTemplate | None = None
     prototype: Prototype = EMPTY
     audience: Audience = Audience()
     rules: Rules = Rules()
-    outcomes: tuple[Outcome, ...] = (Outcome(DONE),)
-    fields: Mapping[str, Field] = {}
+    outcomes: tuple[WorkOutcome, ...] = (WorkOutcome(DONE),)
+    fields: Mapping[str, FormField] = {}
     reminder: Reminder | None = None
     escalations: tuple[Escalation, ...] = ()
     deadline: Deadline | None = None
@@ -139,7 +140,7 @@ class Work(RunDefinition, frozen=True, eq=False, kw_only=True):
     otherwise: str = ""
     ways: tuple[str, ...] = ("terminal", "web")
     inputs_by_digest: bool = False
-    priority: Template | None = None
+    priority: TextTemplate | None = None
 
     @property
     def is_voted(self) -> bool:
@@ -152,6 +153,11 @@ class Work(RunDefinition, frozen=True, eq=False, kw_only=True):
         names = [output.condition.names for output in self.prototype.outputs]
         return min(names[0]) if names and names[0] else DECISION
 
-    def outcome(self, name: str) -> Outcome | None:
+    @property
+    def may_expire(self) -> bool:
+        """True if its deadline has no outcome."""
+        return self.deadline is not None and not self.deadline.outcome
+
+    def outcome(self, name: str) -> WorkOutcome | None:
         """The outcome of a name."""
         return next((outcome for outcome in self.outcomes if outcome.name == name), None)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
-from narval.definitions.reading.values import Template
+from narval.definitions.reading.values import TextTemplate
 from narval.memory.patterns.budget.work import Work as Effort
 from narval.memory.patterns.budget.work import WorkError
 from narval.memory.patterns.pattern import Condition
@@ -24,6 +23,8 @@ FieldType = Literal[
 LONGEST = 65_536
 """The most characters of a value."""
 
+_DIGITS = 30
+"""The most digits before the point of a number, and behind it."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -39,7 +40,7 @@ WORDED = frozenset({"string", "text"})
 """The types of free text, to which `length` and `pattern` apply."""
 
 
-class Field(msgspec.Struct, frozen=True):
+class FormField(msgspec.Struct, frozen=True):
     """A field of a form; `required` names the outcomes for which it must be filled in.
 
     `options` are the words of a choice, or the expression that gives them; a field of type `element` takes
@@ -50,12 +51,12 @@ class Field(msgspec.Struct, frozen=True):
     type: FieldType = "string"
     label: str = ""
     required: frozenset[str] = frozenset()
-    default: Template | None = None
+    default: TextTemplate | None = None
     least: str = ""
     most: str = ""
     length: int | None = None
     pattern: str = ""
-    options: Template | None = None
+    options: TextTemplate | None = None
     match: Condition | None = None
     list: bool = False
 
@@ -103,7 +104,9 @@ def whole(pattern: str) -> str:
 def _order(type: str, value: str) -> Any:
     """A value as its type is ordered; a date and time without a zone counts as one of UTC."""
     if type in ("integer", "decimal"):
-        return Decimal(value)
+        whole, _, rest = value.lstrip("+-").partition(".")
+        size = int((whole or "0") + rest.ljust(_DIGITS, "0"))
+        return -size if value.startswith("-") else size
     if type == "date":
         return date.fromisoformat(value)
     moment = datetime.fromisoformat(value)

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.reading.patterns import Patterns
-from narval.definitions.reading.values import Template, template_in
+from narval.definitions.reading.values import TextTemplate, template_in
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.suggestions import closest
-from narval.definitions.work.fields import ORDERED, WORDED, Field, whole
+from narval.definitions.work.fields import ORDERED, WORDED, FormField, whole
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.pattern import Condition
 from narval.memory.patterns.regex import regex
@@ -32,14 +32,14 @@ _NEEDED = {"choice": ("options", "the words there are to choose from"), "element
 
 def fields_of(
     reading: Reading, patterns: Patterns, work: Entry, outcomes: Mapping[str, Any]
-) -> dict[str, Field]:
+) -> dict[str, FormField]:
     """The fields of work, by name."""
     return reading.each_once(
         work.of("field"), lambda entry: _field(reading, patterns, entry, outcomes), "name"
     )
 
 
-def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping[str, Any]) -> Field:
+def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping[str, Any]) -> FormField:
     type = entry.get("type", "string")
     for attribute, types in _OF_TYPES.items():
         if attribute in entry.written and type not in types:
@@ -48,7 +48,7 @@ def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping
     if needed is not None and needed[0] not in entry.written:
         reading.fault(entry, f'a field of type {type} needs {needed[0]}, {needed[1]}; add {needed[0]}="…"')
     match = patterns.of_attribute(entry, "match")
-    field = Field(
+    field = FormField(
         entry.get("name", ""),
         type,
         " ".join(entry.node.text.split()) or entry.get("name", ""),
@@ -66,7 +66,7 @@ def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping
 
 def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> frozenset[str]:
     words = entry.get("required", ())
-    if words in (("yes",), ("no",)):
+    if words in (("yes",), ("no",)) and words[0] not in outcomes:
         return frozenset(outcomes if words == ("yes",) else ())
     for word in words:
         if word not in outcomes:
@@ -75,7 +75,7 @@ def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> fr
     return frozenset(words)
 
 
-def _check_limit(reading: Reading, entry: Entry, field: Field, name: str) -> bool:
+def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) -> bool:
     """True, and a fault, for a limit that is no value of its type, or a pattern that cannot be tried."""
     text = entry.get(name)
     try:
@@ -92,7 +92,7 @@ def _check_limit(reading: Reading, entry: Entry, field: Field, name: str) -> boo
     return False
 
 
-def _limited(reading: Reading, entry: Entry, field: Field, limits: Mapping[str, str]) -> Field:
+def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[str, str]) -> FormField:
     """The field with its limits; a default that is known already must keep to them."""
     limited = replace(field, **limits)
     default, options = field.default, field.options
@@ -107,5 +107,5 @@ def _limited(reading: Reading, entry: Entry, field: Field, limits: Mapping[str, 
     return limited
 
 
-def _words(options: Template | None) -> tuple[str, ...]:
+def _words(options: TextTemplate | None) -> tuple[str, ...]:
     return tuple(options.listed({})) if options is not None and options.is_plain else ()

@@ -18,12 +18,12 @@ from narval.definitions.work.definition import (
     Audience,
     Deadline,
     Escalation,
-    Outcome,
     Reminder,
     Rules,
-    Work,
+    WorkDefinition,
+    WorkOutcome,
 )
-from narval.definitions.work.fields import Field
+from narval.definitions.work.fields import FormField
 from narval.definitions.work.form import fields_of
 from narval.definitions.work.vocabulary import WORDS
 from narval.memory.elements.element import local_name
@@ -36,11 +36,11 @@ def parse(source: Source, root: XmlNode) -> Parsed:
     return Reading(source, WORDS).parsed(_alone, root)
 
 
-def _alone(reading: Reading, node: XmlNode) -> Iterator[Work | None]:
+def _alone(reading: Reading, node: XmlNode) -> Iterator[WorkDefinition | None]:
     yield _build(reading, node, "", "")
 
 
-def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> Work | None:
+def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefinition | None:
     """The work of a node in another file: `group` is that of a cookbook, which it may have itself.
 
     With a `name` it is that of a step, and has neither of its own (P8). References and names are noted in the
@@ -53,7 +53,7 @@ def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> Work 
     return work
 
 
-def _build(reading: Reading, node: XmlNode, group: str, name: str) -> Work | None:
+def _build(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefinition | None:
     entry = reading.entry(node, local_name(node.tag) or "")
     for attribute in ("group", "name"):
         if name and attribute in entry.written:
@@ -65,7 +65,7 @@ def _build(reading: Reading, node: XmlNode, group: str, name: str) -> Work | Non
     if not name and "name" not in entry.written:
         reading.fault(entry, "work needs the attribute 'name'; add name=\"…\"")
     if group and name:
-        reading.names.add((Work.kind, f"{group}.{name}"))
+        reading.names.add((WorkDefinition.kind, f"{group}.{name}"))
     return _WorkBuilder(reading, entry).build(group, name)
 
 
@@ -76,7 +76,7 @@ class _WorkBuilder:
         self._reading, self._entry = reading, entry
         self._patterns = Patterns(reading)
 
-    def build(self, group: str, name: str) -> Work | None:
+    def build(self, group: str, name: str) -> WorkDefinition | None:
         """The work; None when it lacks what makes it one."""
         reading, entry, patterns = self._reading, self._entry, self._patterns
         prototype = patterns.prototype(entry)
@@ -108,7 +108,7 @@ class _WorkBuilder:
         xml = reading.xml(entry, "work", {"group": group or None, "name": name or None})
         if line is None or xml is None or not group or not name:
             return None
-        return Work(
+        return WorkDefinition(
             title=line,
             **parts,
             prototype=prototype,
@@ -155,12 +155,12 @@ class _WorkBuilder:
 
     # --- what may be answered -------------------------------------------------------------------------
 
-    def _outcomes(self) -> tuple[Outcome, ...]:
+    def _outcomes(self) -> tuple[WorkOutcome, ...]:
         written = self._reading.by_name(self._entry.of("outcome"), "name")
-        found = tuple(Outcome(name, entry.get("needs", 1)) for name, entry in written.items())
-        return found or (Outcome(DONE),)
+        found = tuple(WorkOutcome(name, entry.get("needs", 1)) for name, entry in written.items())
+        return found or (WorkOutcome(DONE),)
 
-    def _known(self, entry: Entry, outcomes: Mapping[str, Outcome]) -> str:
+    def _known(self, entry: Entry, outcomes: Mapping[str, WorkOutcome]) -> str:
         """The outcome that an entry names; "" where it names none, and a fault for one that is not there."""
         return (
             ""
@@ -168,7 +168,7 @@ class _WorkBuilder:
             else entry.get("outcome")
         )
 
-    def _otherwise(self, outcomes: Iterable[Outcome], known: Mapping[str, Outcome]) -> str:
+    def _otherwise(self, outcomes: Iterable[WorkOutcome], known: Mapping[str, WorkOutcome]) -> str:
         entry = self._reading.one(self._entry, "otherwise")
         if entry is None:
             return ""
@@ -178,7 +178,7 @@ class _WorkBuilder:
             )
         return self._known(entry, known)
 
-    def _lease(self, outcomes: Iterable[Outcome]) -> Appointment | None:
+    def _lease(self, outcomes: Iterable[WorkOutcome]) -> Appointment | None:
         entry = self._reading.one(self._entry, "claim")
         if entry is None:
             return LEASE
@@ -214,7 +214,9 @@ class _WorkBuilder:
             last = max(last, length)
             yield Escalation(after, audience, entry.get("instead", False), entry.node.line)
 
-    def _deadline(self, outcomes: Mapping[str, Outcome], fields: Mapping[str, Field]) -> Deadline | None:
+    def _deadline(
+        self, outcomes: Mapping[str, WorkOutcome], fields: Mapping[str, FormField]
+    ) -> Deadline | None:
         entry = self._reading.one(self._entry, "deadline")
         if entry is None:
             return None
@@ -229,7 +231,7 @@ class _WorkBuilder:
         return Deadline(entry.get("after"), at, outcome, given, entry.node.line)
 
     def _defaults(
-        self, entry: Entry, outcome: str, fields: Mapping[str, Field]
+        self, entry: Entry, outcome: str, fields: Mapping[str, FormField]
     ) -> dict[str, tuple[str, ...]]:
         """The fields that stand in a deadline; what its outcome requires is there, or has a default."""
         given: dict[str, tuple[str, ...]] = {}

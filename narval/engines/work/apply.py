@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from narval.engines.run_state import apply_table
 from narval.engines.work.changes import (
-    Answered,
     Asked,
     Claimed,
+    ClaimReleased,
     Delegated,
     DelegationEnded,
     Escalated,
     Expired,
     GivenUp,
+    ItemAnswered,
     LeaseEnded,
     Notified,
     Offered,
     Reassigned,
     Refused,
-    Released,
     Reminded,
     Renewed,
     Saved,
@@ -29,7 +29,7 @@ from narval.engines.work.changes import (
     Withdrawn,
     WorkChange,
 )
-from narval.engines.work.state import Claim, Handed, Vote, WorkState
+from narval.engines.work.state import Handed, ItemClaim, Vote, WorkState
 
 
 def _asked(state: WorkState, change: Asked) -> None:
@@ -57,16 +57,16 @@ def _free(state: WorkState) -> None:
 def _claimed(state: WorkState, change: Claimed) -> None:
     if state.claim is None:
         state.move("claimed")
-    state.claim = Claim(change.by, change.at, change.until, change.role, change.instead_of)
+    state.claim = ItemClaim(change.by, change.at, change.until, change.role, change.instead_of)
 
 
 def _renewed(state: WorkState, change: Renewed) -> None:
     if state.claim is not None:
         since = state.claim.since
-        state.claim = Claim(change.by, since, change.until, change.role, change.instead_of)
+        state.claim = ItemClaim(change.by, since, change.until, change.role, change.instead_of)
 
 
-def _released(state: WorkState, change: Released) -> None:
+def _released(state: WorkState, change: ClaimReleased) -> None:
     _free(state)
 
 
@@ -109,7 +109,7 @@ def _vote_changed(state: WorkState, change: VoteChanged) -> None:
     state.drafts.pop(change.by, None)
 
 
-def _answered(state: WorkState, change: Answered) -> None:
+def _answered(state: WorkState, change: ItemAnswered) -> None:
     state.outcome, state.answer = change.outcome, change.answer
     _end(state, "done", change.at, change.by)
 

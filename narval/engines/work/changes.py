@@ -18,11 +18,11 @@ class WorkChange(RunChange, frozen=True):
 
 
 class Asked(WorkChange, RunBegan, frozen=True):
-    """Somebody is to be asked; `elements` are the first context."""
+    """The item was asked for; `elements` are the first context."""
 
 
 class Offered(WorkChange, frozen=True):
-    """The item is offered to those who `could` take it. What they are shown is `text`, and `shown` its SHA-256
+    """The item is offered to those who `could` take it. They are shown `text`, whose SHA-256 is `shown`
     (P10): the text stands here, in the journal, and nowhere else.
 
     `people` are those named for the work and for each escalation, `directory` the digest of the directory.
@@ -75,8 +75,8 @@ class Renewed(PersonAct, frozen=True):
     until: float | None = None
 
 
-class Released(PersonAct, frozen=True):
-    """Somebody's claim was given back; `of` is who had it, `why` the reason."""
+class ClaimReleased(PersonAct, frozen=True):
+    """A claim was given back; `of` is who had it, `why` the reason."""
 
     of: str = ""
     why: str = ""
@@ -125,7 +125,7 @@ class VoteChanged(PersonAct, frozen=True):
     fields: Values = {}
 
 
-class Answered(PersonAct, frozen=True):
+class ItemAnswered(PersonAct, frozen=True):
     """The item is answered, by a person, by enough of them, or by the deadline's default: `by` is "".
 
     `answer` is the eid of the element.
@@ -151,7 +151,7 @@ class Reassigned(PersonAct, frozen=True):
 
 
 class Reminded(WorkChange, frozen=True):
-    """Those who may act are reminded; `due` is the moment of it, `times` how many have been due by now."""
+    """A reminder for all who may act; `due` is the moment of it, `times` how many have been due by now."""
 
     at: float
     due: float
@@ -212,7 +212,7 @@ class TokenSpent(WorkChange, frozen=True):
 
 
 class TurnedAway(PersonAct, frozen=True):
-    """Somebody tried an act in vain, and why (P36); after the first twenty that is only counted."""
+    """An act that somebody tried in vain, and why (P36); after the first twenty that is only counted."""
 
     act: str = ""
     kind: str = ""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import date
 from functools import cached_property
 from typing import Any
 
 from narval.definitions.people.directory import Directory, Right, day_of
-from narval.definitions.work.definition import Work
+from narval.definitions.work.definition import WorkDefinition
 from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Failure, Signalled
-from narval.engines.work.answers import answerers
-from narval.engines.work.changes import GivenUp, Released, TurnedAway, WorkChange
+from narval.engines.work.changes import ClaimReleased, GivenUp, TurnedAway, WorkChange
+from narval.engines.work.eligibility import asked, offers
+from narval.engines.work.exclusions import answerers
 from narval.engines.work.state import WorkState
 
 MOST_TURNED_AWAY = 20
@@ -27,7 +29,7 @@ class NotSoError(Exception):
         self.failure = Failure(kind, message, detail)
 
 
-class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
+class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
     """One advance of one item: what is known of it and of people, and what has been decided."""
 
     # --- who may act (P17, P18, P19, P29) -------------------------------------------------------------
@@ -39,36 +41,35 @@ class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False
 
     @cached_property
     def excluded(self) -> dict[str, str]:
-        """Those who may not answer, each with the rule that says so (P29)."""
+        """The people who may not answer, each with the rule that says so (P29)."""
+        return self.exclusions(self.state.requesters)
+
+    def exclusions(self, requesters: Iterable[str]) -> dict[str, str]:
+        """The people who may not answer, each with the rule, where these have asked."""
         rules, found = self.definition.rules, dict[str, str]()
         if rules.excludes_requester:
-            found.update(dict.fromkeys(self.state.requesters, "whoever asked may not answer"))
+            found.update(dict.fromkeys(requesters, "whoever asked may not answer"))
         for step in rules.steps:
             why = f"whoever answered at {step} may not answer here"
             found.update(dict.fromkeys(answerers(self.view, self.state, step), why))
         return found
 
-    def audiences(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Those to whom the item is offered now: people and roles, of the work and of escalations taken."""
-        state, definition = self.state, self.definition
-        named, roles = state.people, definition.audience.roles
-        found = [(state.named, ())] if state.named else [(named[0], roles)] if named else []
-        for at, escalation in enumerate(definition.escalations[: state.level]):
-            if state.named and at < state.named_level:
-                continue
-            if escalation.instead:
-                found = []
-            found.append((named[at + 1], escalation.audience.roles))
-        return found
-
-    def right_of(self, person: str, out: Collection[str]) -> Right | None:
+    def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
         """The right by which a person may act, apart from those who are `out`; None without any."""
-        day = day_of(self.event.at, self.view.zone)
-        rights = (self.people.right(person, *audience, out, day) for audience in self.audiences())
+        day = self.day
+        rights = (
+            self.people.right(person, *audience, out, day)
+            for audience in offers(self.definition, self.state, level)
+        )
         return min((right for right in rights if right is not None), key=_own_first, default=None)
 
+    @cached_property
+    def day(self) -> date:
+        """The day of the event, in the zone of the home."""
+        return day_of(self.event.at, self.view.zone)
+
     def out(self, person: str = "") -> Collection[str]:
-        """Those who may not act: excluded, or they refused; or they have answered, or others for them (P28).
+        """The people who may not act: excluded, or they refused, or have answered, or others for them (P28).
 
         A person may change what they have answered themselves.
         """
@@ -80,14 +81,14 @@ class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False
         """The right by which a person may answer; None without any."""
         return self.right_of(person, self.out(person))
 
-    def eligible(self) -> dict[str, Right]:
+    def eligible(self, level: int | None = None) -> dict[str, Right]:
         """All who may answer now and have not, each with the right that counts."""
         out = self.out()
-        found = {person.name: self.right_of(person.name, out) for person in self.people.people}
+        found = {person.name: self.right_of(person.name, out, level) for person in self.people.people}
         return {name: right for name, right in found.items() if right is not None}
 
     def to_be_told(self) -> tuple[str, ...]:
-        """Those who may act: the claimant, else all who may answer (P32)."""
+        """The people who may act: the claimant, else all who may answer (P32)."""
         claim = self.state.claim
         return (claim.by,) if claim is not None else tuple(self.eligible())
 
@@ -96,7 +97,7 @@ class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False
         claim = self.state.claim
         if claim is not None and self.right(claim.by) is None:
             why = f"{claim.by} may not answer any more: {self.why_not(claim.by).failure.message}"
-            self.change(Released(self.event.at, of=claim.by, why=why))
+            self.change(ClaimReleased(self.event.at, of=claim.by, why=why))
 
     def why_not(self, person: str) -> NotSoError:
         """The reason why a person may not answer."""
@@ -105,15 +106,15 @@ class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False
         if person in self.state.refused:
             return NotSoError("not-eligible", "you have refused this; ask an administrator to reassign it")
         if self.people.person(person) is None:
-            return NotSoError("not-eligible", f"{person or 'who asks'} is not in etc/people.toml; add a [people] table")
+            return NotSoError(
+                "not-eligible", f"{person or 'who asks'} is not in etc/people.toml; add a [people] table"
+            )
         for vote in self.state.votes.values():
             if vote.instead_of == person:
                 return NotSoError("not-eligible", f"{vote.by} has answered for you")
-        return NotSoError("not-eligible", f"this asks {self.asked()}; one of them can answer")
-
-    def asked(self) -> str:
-        """The people and roles that are asked, for people."""
-        return " or ".join(dict.fromkeys(_named(*audience) for audience in self.audiences()))
+        return NotSoError(
+            "not-eligible", f"this asks {asked(self.definition, self.state)}; one of them can answer"
+        )
 
     # --- acts that are refused ------------------------------------------------------------------------
 
@@ -148,11 +149,3 @@ class WorkDecision(Decision[Work, WorkState, WorkChange], kw_only=True, eq=False
 
 def _own_first(right: Right) -> int:
     return 1 if right.instead_of else 0
-
-
-def _named(people: Iterable[str], roles: Iterable[str]) -> str:
-    of = f"a person with the role {' or '.join(roles)}" if tuple(roles) else ""
-    named = " or ".join(people)
-    if named and of:
-        return f"{named}, with the role {' or '.join(roles)}"
-    return named or of or "anybody"

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from narval.definitions.suggestions import closest
-from narval.definitions.work.definition import Outcome
-from narval.definitions.work.fields import Field
+from narval.definitions.work.definition import WorkOutcome
+from narval.definitions.work.fields import FormField
 from narval.engines.work.changes import Values
 from narval.engines.work.decision import NotSoError, WorkDecision
 
@@ -26,7 +26,7 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
-    """What was typed, as texts by field. Raises NotSoError for what is no field of the form."""
+    """Texts as they were typed, by field. Raises NotSoError for what is no field of the form."""
     fields, typed, wrong = decision.definition.fields, dict[str, tuple[str, ...]](), []
     for name, value in values.items():
         texts = value if isinstance(value, list | tuple) else [value]
@@ -43,22 +43,24 @@ def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
 
 
 def draft(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
-    """What was typed so far: it is kept as it is. Raises NotSoError for too much."""
+    """The draft of a form: it is kept as it is. Raises NotSoError for too much."""
     typed = given_values(decision, values)
     if sum(len(text) for texts in typed.values() for text in texts) > _LARGEST_DRAFT:
         raise NotSoError("bad-field", f"a draft has at most {_LARGEST_DRAFT:,} characters; shorten it")
     return typed
 
 
-def checked(decision: WorkDecision, outcome: Outcome, typed: Values) -> Values:
-    """The values of an answer; a field that was not given has its default. Raises NotSoError with all faults."""
+def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Values:
+    """The values of an answer; a field that was not given has its default. Raises NotSoError."""
     found: Values = {}
     wrong: list[Misfit] = []
     for field in decision.definition.fields.values():
         texts = typed.get(field.name, decision.state.defaults.get(field.name, ()))
         texts = tuple(text for text in texts if text.strip())
         if not texts and outcome.name in field.required:
-            wrong.append(Misfit(field.name, f"{field.label}: expected a value, for {outcome.name} requires it"))
+            wrong.append(
+                Misfit(field.name, f"{field.label}: expected a value, for {outcome.name} requires it")
+            )
         if len(texts) > 1 and not field.list:
             wrong.append(Misfit(field.name, f"{field.label}: expected one value, found {len(texts)}"))
             continue
@@ -75,7 +77,7 @@ def checked(decision: WorkDecision, outcome: Outcome, typed: Values) -> Values:
     return found
 
 
-def _read(decision: WorkDecision, field: Field, text: str) -> str:
+def _read(decision: WorkDecision, field: FormField, text: str) -> str:
     """A value. Raises ValueError with what was expected."""
     value = field.read(text, decision.state.options.get(field.name, ()))
     if field.type == "person" and decision.people.person(value) is None:

@@ -13,7 +13,7 @@ from narval.engines.work import table
 from narval.engines.work.changes import Values
 
 
-class Claim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The claim of a person, since when, until when if it has a lease, and for whom if not for themselves."""
 
     by: str
@@ -67,7 +67,7 @@ class WorkState(RunState, omit_defaults=True):
     options: Values = {}
     wake: str = ""
     wake_at: float | None = None
-    claim: Claim | None = None
+    claim: ItemClaim | None = None
     named: tuple[str, ...] = ()
     named_level: int = 0
     handed: tuple[Handed, ...] = ()

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Who = Literal["eligible", "claimant", "claimant or admin", "admin"]
-"""Those who may do an act: who may answer, who has the item, or administrators."""
+"""The people who may do an act: who may answer, who has the item, or administrators."""
 
 
 class No(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lxml import etree
 
-from narval.definitions.work.definition import Outcome, Work
-from narval.definitions.work.fields import Field
+from narval.definitions.work.definition import WorkDefinition, WorkOutcome
+from narval.definitions.work.fields import FormField
 from narval.engines.work.changes import Values
 from narval.memory.elements.element import Element
 
@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
 
 
 def text_of_item(
-    work: Work,
+    work: WorkDefinition,
     title: str,
     description: str,
     inputs: Mapping[str, Sequence[Element]],
@@ -81,7 +81,7 @@ def _value(text: str) -> list[str]:
     return [f"| {line}".rstrip(" ") if not line else f"| {line}" for line in shown_as(text).split("\n")]
 
 
-def _input(work: Work, name: str, element: Element) -> Iterator[str]:
+def _input(work: WorkDefinition, name: str, element: Element) -> Iterator[str]:
     if work.inputs_by_digest:
         size, of = len(element.xml), hashlib.sha256(element.xml).hexdigest()
         yield f"Input {name}: element {element.eid}, {size:,} bytes, SHA-256 {of}:"
@@ -94,12 +94,12 @@ def _input(work: Work, name: str, element: Element) -> Iterator[str]:
         yield from _value(etree.tostring(tree, encoding="unicode"))
 
 
-def _outcome(outcome: Outcome) -> str:
+def _outcome(outcome: WorkOutcome) -> str:
     needs = f", when {outcome.needs} people answer so" if outcome.needs > 1 else ""
     return f"Outcome: {outcome.name}{needs}"
 
 
-def _field(field: Field, default: tuple[str, ...], options: tuple[str, ...]) -> Iterator[str]:
+def _field(field: FormField, default: tuple[str, ...], options: tuple[str, ...]) -> Iterator[str]:
     several = ", several values" if field.list else ""
     needed = f", required for {', '.join(sorted(field.required))}" if field.required else ""
     limits = [("at least", field.least), ("at most", field.most), ("of the pattern", field.pattern)]
