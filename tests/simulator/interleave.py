@@ -40,6 +40,7 @@ class Interleaving:
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, clock, ledger
+        self.places = self
         self.held: dict[str, Held] = {}
         self.given_up: set[str] = set()
         self.rough = True
@@ -113,10 +114,11 @@ class Interleaving:
         """Nobody says how far it is."""
         return {}
 
-    @property
-    def since(self) -> dict[str, float]:
-        """Nobody asks how long a call goes on."""
-        return {}
+    def find(self, call: str) -> None:
+        """Nobody asks how long a call goes on, or what it waits for."""
+
+    def share(self, is_shared: Callable[[], bool]) -> None:
+        """There is a place for each."""
 
     @property
     def counts(self) -> Counts:

@@ -308,6 +308,7 @@ def assemble(
         home, loader, HomeFiles.of(loaded, schemas, settings, people), host, in_force, executor.renew
     )
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
+    executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
     for close in (committer.close, bell.close):
