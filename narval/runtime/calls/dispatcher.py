@@ -36,6 +36,8 @@ INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
+_NO_WAY = Failure("undelivered", "no way leads to another agent from here", final=True)
+
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
 
@@ -89,6 +91,8 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
+                if command.agent:
+                    return refused(command, _NO_WAY)
                 return self._calls[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)

@@ -302,11 +302,12 @@ def assemble(
     main_loop = MainLoop(rounds, executor, stop, bell)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
     maker = HostMaker(store, files, main_loop, lambda: in_force.now, is_up_to_date, record_only=record_only)
-    host = maker.make(own.agent, own.name, loaded.library, schemas, since=clock.now())
+    host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
     rounds.add(host)
-    files_in_force = FilesInForce(
-        home, loader, HomeFiles.of(loaded, schemas, settings, people), host, in_force, executor.renew
-    )
+    read = HomeFiles.of(loaded, schemas, settings, people)
+    if files is not None:
+        read = read.with_agents(files, {})
+    files_in_force = FilesInForce(home, loader, read, host, in_force, executor.renew)
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
     executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)

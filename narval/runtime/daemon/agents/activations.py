@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.agent.turn import Turn
+from narval.runtime.agent.waiting import Told
 from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
@@ -148,10 +149,11 @@ class Activations:
         return name in self._rows if host is None else run in host.agent.runs
 
     def start(self) -> None:
-        """A daemon starts: activate who was active, and who waits for a moment that has come."""
-        now = self._now()
+        """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
+        now, wanted = self._now(), self._files.always_active
         for row in self._rows.all():
-            if row.state == ACTIVE or (row.wake_at is not None and row.wake_at <= now):
+            is_due = row.wake_at is not None and row.wake_at <= now
+            if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
                 self.go_on_with(row.name, is_start=True)
             elif row.wake_at is not None:
                 self._wait(row.name, row.wake_at)
@@ -180,8 +182,7 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        host = self._hosts.get(name)
-        if host is None:
+        if (host := self._hosts.get(name)) is None:
             return True
         done = future()
         self._lay_down(name, host, done)
@@ -204,10 +205,12 @@ class Activations:
 
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
-        files, name, definitions = self._files, row.name, (self._files.loaded.library, self._files.schemas)
+        files, name = self._files, row.name
+        definitions = files.loaded.library, files.schemas, files.settings_of(name)
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         host = self._maker.make(row.agent, name, *definitions, since=since, record_only=is_suspended)
         bring_back_runs(host, self._now())
+        self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep(run.definition for run in runs if run.definition is not None)
         files.follow(host)
@@ -218,7 +221,7 @@ class Activations:
         host.hear_of_faults(partial(self._broke_down, name))
         self._hosts[name] = host
         self._rounds.add(host)
-        self._wait(name, self._now() + files.settings.idle_after)
+        self._wait(name, self._now() + host.settings.idle_after)
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -246,17 +249,18 @@ class Activations:
 
     def _come(self, now: float) -> None:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
-        idle_after = self._files.settings.idle_after
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
+            if host is not None:
+                host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
             if host is None and self._ending.any(name):
                 self._ending.then(name, partial(self._wait, name, now))
             elif host is None:
                 self.go_on_with(name)
-            elif host.last_turn + idle_after > now:
-                self._wait(name, host.last_turn + idle_after)
+            elif host.last_turn + host.settings.idle_after > now:
+                self._wait(name, host.last_turn + host.settings.idle_after)
             else:
-                self._wait(name, now + max(idle_after, LEAST_IDLE))
+                self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not (host.is_in_use or host.dispatcher.in_flight.any()):
                     self._lay_down(name, host)
 
@@ -300,16 +304,15 @@ class Activations:
     def _broke_down(self, name: str, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
         log.error("a turn of agent %s broke down", name, exc_info=error)
-        why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
-        self._give_up(name, self._hosts[name], why)
-        self._rest_or_suspend(name, error)
+        host = self._hosts[name]
+        self._give_up(name, host, InternalError(f"agent {name} broke down: {error!r}; the log says where"))
+        self._rest_or_suspend(name, error, host.loop.suspects())
         return True
 
-    def _rest_or_suspend(self, name: str, error: Exception) -> None:
+    def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
         """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""
         now = self._now()
-        rest = self.faults.note(name, now)
-        if rest is not None:
+        if (rest := self.faults.note(name, now, suspects)) is not None:
             log.error("agent %s is made anew in %g s: %s", name, rest, error)
             self._wait(name, now + rest)
             return
@@ -324,7 +327,7 @@ def _is_at_rest(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what is done in this turn already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
     has_work = turn.transaction.outer or host.agent.queue or host.dispatcher.in_flight.any()
-    return is_last and not has_work and not _acts_at_start(host)
+    return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 
 def _acts_at_start(host: AgentHost) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.home.agents.settings import agent_name
 from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
 from narval.runtime.store.statements import new_agent
-
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-"""The names that an agent may have (G1)."""
 
 SHOWN = 20
 """The most names that a refusal lists."""
@@ -57,9 +54,10 @@ class AgentRows:
 
     async def add(self, name: str) -> AgentRow:
         """Make an agent. Raises RequestError for a name that is none, or taken."""
-        if not NAME.fullmatch(name):
-            wanted = "a lower-case letter and up to 62 more, digits, - or _"
-            raise RequestError(f"expected the name of an agent, {wanted}, got {name!r:.80}")
+        try:
+            agent_name(name)
+        except ValueError as error:
+            raise RequestError(f"expected {error}, got {name!r:.80}") from None
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         taken = (*self._rows.values(), *self._leaving.values())

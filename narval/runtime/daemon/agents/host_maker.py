@@ -16,6 +16,7 @@ from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
@@ -50,22 +51,23 @@ class HostMaker:
         name: str,
         library: Library,
         schemas: Schemas,
+        own: AgentSettings,
         *,
         since: float,
         record_only: bool = False,
     ) -> AgentHost:
-        """The host of an agent, with the memory that its store has, at work without a break `since` a moment.
+        """The host of an agent, with the memory its store has, at work without a break `since` a moment.
 
-        Its runs are not restored yet. With `record_only` it records what it is asked, and does nothing else.
-        Raises StoreError.
+        `own` are its settings. Its runs are not restored yet. With `record_only` it records what it is asked,
+        and does nothing else. Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
         agent: AgentState = restore(
             library,
             self.store.of(number),
-            zone=settings.timezone or machine_zone(),
+            zone=own.timezone or machine_zone(),
             since=since,
-            forget_after=settings.forget_after,
+            forget_after=own.forget_after,
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
@@ -90,5 +92,5 @@ class HostMaker:
             record_only=self.record_only or record_only,
             is_volatile=self.store.is_volatile,
         )
-        host = AgentHost(loop, dispatcher, questions, main_loop)
+        host = AgentHost(own, loop, dispatcher, questions, main_loop)
         return host
