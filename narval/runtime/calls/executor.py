@@ -153,13 +153,13 @@ class Executor:
         return {id: progressed for id, progressed in reports if progressed is not None}
 
     def caught_up(self, call: str) -> bool:
-        """True if a call waits for the world: it is a source's that has caught up, or sleeps on a simulated
-        clock.
+        """True if a call waits for the world, or for others that may: it is a source's that has caught up,
+        sleeps on a simulated clock, or has no place yet among the calls of its agent.
         """
         if self._sleeps is not None and call in self._sleeps:
             return True
         running = self.find(call)
-        return running is not None and running.call.has_caught_up
+        return running is not None and (running.call.has_caught_up or self.places.has(running))
 
     # --- for the owner of a simulated clock -----------------------------------------------------------
 

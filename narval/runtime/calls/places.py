@@ -50,7 +50,7 @@ class Places:
     def over(self, running: RunningCall) -> None:
         """Free the place of a call that is over, or have it wait no more."""
         agent = running.call.agent
-        if self._has(running):
+        if self.has(running):
             self._waiting[agent].remove(running)
             self.queued -= 1
         elif running in (under_way := self._under_way.get(agent, set())):
@@ -59,9 +59,13 @@ class Places:
                 del self._under_way[agent]
             self._hand_out(agent)
 
+    def has(self, running: RunningCall) -> bool:
+        """True while a call waits for its agent to have a place, which other calls of that have."""
+        return running in self._waiting.get(running.call.agent, ())
+
     def give_up(self, running: RunningCall) -> None:
         """End a call, as far as that is possible, and answer that it was abandoned."""
-        if self._has(running):
+        if self.has(running):
             running.answer(ABANDONED)
         else:
             self._backends.of(running.call.target.where).abandon(running)
@@ -71,7 +75,7 @@ class Places:
         agent = running.call.agent
         if running.begun:
             return ""
-        if not self._has(running):
+        if not self.has(running):
             return self._backends.waits_for(running)
         return f"{len(self._under_way[agent])} of {self._limits[agent]} calls of {agent} are under way"
 
@@ -84,10 +88,6 @@ class Places:
         if not running.call.is_source:
             self._under_way.setdefault(running.call.agent, set()).add(running)
         self._backends.of(running.call.target.where).start(running)
-
-    def _has(self, running: RunningCall) -> bool:
-        """True while a call waits for its agent to have a place."""
-        return running in self._waiting.get(running.call.agent, ())
 
     def _has_room(self, agent: str) -> bool:
         most = self._limits.get(agent)
