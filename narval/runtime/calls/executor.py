@@ -35,10 +35,10 @@ class Executor:
         programs: ProgramBackend | None = None,
         zone: str = "UTC",
     ) -> None:
-        self._loop = asyncio.get_running_loop()
         limits = limits or CallLimits()
-        self._backends, self._fetch_allow = Backends(self._loop, limits, programs), limits.fetch_allow
-        self.places = Places(self._backends)
+        self._backends = Backends(asyncio.get_running_loop(), limits, programs)
+        self._fetch_allow = limits.fetch_allow
+        self.programs, self.places = self._backends.programs, Places(self._backends)
         self._on_caught_up: Callable[[str], None] = _ignore
         self.clock = RunClock(clock or SystemClock(), zone)
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
@@ -46,15 +46,10 @@ class Executor:
         self._is_closing = False
         self._ended = asyncio.Event()
 
-    @property
-    def programs(self) -> ProgramBackend:
-        """The backend of programs."""
-        return self._backends.programs
-
     def notify(self, on_caught_up: Callable[[str], None]) -> None:
-        """Call `on_caught_up` with the id of each call that from now on waits for the world.
+        """Call `on_caught_up` with the id of each call that from now on waits for the world, or is over.
 
-        That is a source that says that it has caught up, or a call that sleeps on a simulated clock.
+        A source waits that says that it has caught up, or a call that sleeps on a simulated clock.
         """
         self._on_caught_up = on_caught_up
 
@@ -103,7 +98,7 @@ class Executor:
         if running is None:
             return False
         # not at once, so that `done` is never called while the caller is still asking
-        self._loop.call_soon(self._abandon, running)
+        asyncio.get_running_loop().call_soon(self._abandon, running)
         return True
 
     async def end_former(self) -> None:
@@ -161,6 +156,10 @@ class Executor:
         running = self.find(call)
         return running is not None and (running.call.has_caught_up or self.places.has(running))
 
+    def is_busy(self) -> bool:
+        """True if some call may yet go on by itself: one that has caught up waits for the world."""
+        return not all(self.caught_up(call) for call in self._calls)
+
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
     def next(self) -> float | None:
@@ -193,8 +192,9 @@ class Executor:
 
     async def _idle(self, grace: float) -> None:
         """Wait until nothing runs that could end by itself."""
-        end = self._loop.time() + grace
-        while self.counts.running > 0 and (left := end - self._loop.time()) > 0:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
+        while self.counts.running > 0 and (left := end - loop.time()) > 0:
             self._ended.clear()
             try:
                 await asyncio.wait_for(self._ended.wait(), left)
@@ -207,6 +207,7 @@ class Executor:
         self._ended.set()
         if found is not None:
             found[1](outcome)
+        self._on_caught_up(running.call.id)  # nobody else may be told, if its agent is not at work
 
     def _abandon(self, running: RunningCall) -> None:
         if not running.over and running.call.id in self._calls:
