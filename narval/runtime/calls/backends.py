@@ -21,6 +21,7 @@ class Backends:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: CallLimits, programs: ProgramBackend | None
     ) -> None:
+        self.loop = loop
         self.threads, self.workers = Threads(loop, limits.threads), Workers(loop, limits)
         self.coroutines = Coroutines(loop, limits.patience)
         self.programs = programs or ProgramBackend(loop)

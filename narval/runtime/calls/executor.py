@@ -98,7 +98,7 @@ class Executor:
         if running is None:
             return False
         # not at once, so that `done` is never called while the caller is still asking
-        asyncio.get_running_loop().call_soon(self._abandon, running)
+        self._backends.loop.call_soon(self._abandon, running)
         return True
 
     async def end_former(self) -> None:
@@ -192,7 +192,7 @@ class Executor:
 
     async def _idle(self, grace: float) -> None:
         """Wait until nothing runs that could end by itself."""
-        loop = asyncio.get_running_loop()
+        loop = self._backends.loop
         end = loop.time() + grace
         while self.counts.running > 0 and (left := end - loop.time()) > 0:
             self._ended.clear()
