@@ -113,6 +113,10 @@ class Interleaving:
         """Always: who waits until idle does not wait for chance."""
         return True
 
+    def is_busy(self) -> bool:
+        """Never: who waits until idle does not wait for chance."""
+        return False
+
     def next(self) -> None:
         """No call sleeps: each is held until it is answered."""
 
