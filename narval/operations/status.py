@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from narval import __version__
+from narval.definitions.remote_calls import called
 from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
@@ -72,7 +73,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 def _agents(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
-    states = Counter(row.state for row in daemon.agents.rows.all())
+    states = Counter(map(daemon.agents.state_of, daemon.agents.rows.all()))
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 
@@ -95,17 +96,18 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress, since = daemon.executor.progress, daemon.executor.since
+    progress = daemon.executor.progress
     for run in agent.runs.active.values():
         for call in run.calls.values():
             outside = daemon.host.dispatcher.outside_id(call.call)
             done, child = progress.get(outside), agent.runs.by_call.get(call.call)
-            begun = agent.runs[child].started if child is not None else since.get(outside)
+            asked = daemon.executor.find(outside)
+            begun = agent.runs[child].started if child is not None else asked.since if asked else None
             line = {
                 "call": call.call,
                 "run": run.eid,
                 "step": call.step,
-                "target": f"{call.kind} {call.name}",
+                "target": called(call.kind, call.name, call.agent),
                 "since": json_forms.moment(begun),
                 "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
                 "progress": list(done) if done is not None else None,

@@ -38,7 +38,7 @@ from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import duration
+from narval.runtime.home.toml import duration
 from narval.simulation.scenario import (
     NEVER,
     CannedAnswer,

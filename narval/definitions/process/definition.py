@@ -15,6 +15,7 @@ import msgspec
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
+from narval.definitions.remote_calls import RemoteCall, called
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.scripts import ScriptText
 from narval.memory.patterns.pattern import Condition
@@ -65,6 +66,10 @@ class Node(msgspec.Struct, eq=False):
     guard: Guard | None = None
     guard_text: str = ""
     conditions: tuple[TransitionCondition, ...] = ()
+    cancels: frozenset[str] = frozenset()
+    """The nodes whose tokens are cancelled when one leaves this node."""
+    cancels_all: bool = False
+    """True if all other tokens are."""
     custom: tuple[tuple[str, str], ...] = ()
     external: tuple[str, ...] = ()
     external_environment: Mapping[str, str] = {}
@@ -76,8 +81,8 @@ class Node(msgspec.Struct, eq=False):
     index: int = 0
     ins: tuple[Arc, ...] = ()
     outs: tuple[Arc, ...] = ()
-    sole: Arc | None = None
-    """The one arc that leaves on the default name, where it is the only one of that name."""
+    goes_back: bool = False
+    """True if one of the arcs that leave it does."""
     ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
     outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
 
@@ -93,16 +98,30 @@ class Node(msgspec.Struct, eq=False):
         kind = CALLS.get(self.type)
         return (kind, self.text_of("target")) if kind is not None else None
 
+    @property
+    def agent(self) -> str:
+        """The agent whose definition the node calls (G33); "" for one of its own."""
+        return self.text_of("agent") if self.target is not None else ""
+
+    @property
+    def called(self) -> str:
+        """The words for what the node calls; its type where that is code."""
+        return called(*self.target, self.agent) if self.target is not None else self.type
+
     def __repr__(self) -> str:
         return f"<Node {self.id}: {self.type}>"
 
 
 class Arc(msgspec.Struct, eq=False):
-    """A way from one node to another; "" is the default name. `index` is its place in graph order."""
+    """A way from one node to another; "" is the default name. `index` is its place in graph order.
+
+    No token travels on one that goes `back`: the process goes back to the token on its end that led here.
+    """
 
     start: Node
     end: Node
     name: str = ""
+    back: bool = False
     line: int = 1
     index: int = 0
 
@@ -135,13 +154,13 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
     for at, arc in enumerate(linked):
         arc.index = at
         outs[arc.start.id].append(arc)
-        ins[arc.end.id].append(arc)
+        if not arc.back:
+            ins[arc.end.id].append(arc)
     for at, node in enumerate(placed):
         node.index = at
         node.ins, node.outs = tuple(ins[node.id]), tuple(outs[node.id])
         node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
-        default = node.outs_by_name.get("", ())
-        node.sole = default[0] if len(default) == 1 else None
+        node.goes_back = any(arc.back for arc in node.outs)
     return placed, linked
 
 
@@ -161,6 +180,7 @@ class DraftArc(msgspec.Struct, frozen=True):
     start: tuple[str, str]
     end: tuple[str, str]
     name: str = ""
+    back: bool = False
     start_place: tuple[int, int] = (1, 1)
     end_place: tuple[int, int] = (1, 1)
 
@@ -193,6 +213,15 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
     draft: Draft | None = None
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The nodes that call definitions of other agents (G33)."""
+        for node in self.nodes.values():
+            if node.target is not None and node.agent:
+                text = node.text_of("timeout")
+                timeout = float(text) if text else None
+                yield RemoteCall(node.agent, *node.target, f"node {node.name!r}", node.line, timeout)
 
     @property
     def start_nodes(self) -> tuple[Node, ...]:

@@ -7,12 +7,12 @@ in graph order, not in that of the file (section 13).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from lxml import etree
 
-from narval.definitions.kinds import PROCESS
+from narval.definitions.kinds import KINDS, PROCESS
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.process.code import ALL_EVENTS, Code
 from narval.definitions.process.composition import compose
@@ -29,6 +29,7 @@ from narval.definitions.process.definition import (
 from narval.definitions.process.node_texts import NodeTextReader
 from narval.definitions.process.vocabulary import WORDS
 from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.vocabulary import agent, full_name, seconds
 from narval.definitions.reading.xml import Entry, Place, Reading
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
@@ -79,7 +80,7 @@ class _ProcessBuilder:
         if not any(entry.of("node")):
             reading.fault(entry, 'a process needs a node; add <node name="start" isStart="true"/>')
         patterns = Patterns(reading)
-        reader = _NodeReader(reading, patterns, self._group)
+        reader = _NodeReader(reading, patterns, self._group, nodes)
         made = tuple(reader.node(node) for node in in_order(entry.of("node")) if node.get("name"))
         externals = tuple(self._external(external) for external in in_order(self._externals.values()))
         arcs = tuple(_ArcReader(reading, nodes, self._externals).arcs(entry))
@@ -142,10 +143,10 @@ class _ProcessBuilder:
 
 
 class _NodeReader:
-    """Reads `node` entries of a process of some group."""
+    """Reads `node` entries of a process of some group, which has nodes of those names."""
 
-    def __init__(self, reading: Reading, patterns: Patterns, group: str) -> None:
-        self._reading, self._patterns, self._group = reading, patterns, group
+    def __init__(self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str]) -> None:
+        self._reading, self._patterns, self._group, self._nodes = reading, patterns, group, nodes
         self._texts = NodeTextReader(reading, patterns)
 
     def node(self, entry: Entry) -> Node:
@@ -163,6 +164,8 @@ class _NodeReader:
             texts.guard,
             texts.guard_text,
             self._conditions(entry),
+            frozenset(self._cancelled(entry)),
+            any("node" not in cancel.written for cancel in entry.of("cancel")),
             _pairs(custom),
             line=entry.node.line,
             places={part.key: part.place for part in custom},
@@ -178,6 +181,16 @@ class _NodeReader:
                 self._reading.fault(condition, "only a node of the type wait waits for a condition")
         return self._patterns.requirements(entry)
 
+    def _cancelled(self, entry: Entry) -> Iterator[str]:
+        """The names of the nodes that a node cancels."""
+        for cancel in entry.of("cancel"):
+            name = cancel.get("node")
+            if name and name not in self._nodes:
+                hint = closest(name, self._nodes)
+                self._reading.fault(cancel, f"expected the name of a node, found {name!r}{hint}", "node")
+            elif name:
+                yield name
+
     def _refer_to_target(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
         """Note what the node calls, to be looked for once all files are read."""
         if node.target is None:
@@ -190,12 +203,35 @@ class _NodeReader:
             self._reading.fault(entry, message)
             return
         place = next(part.place for part in custom if part.key == key)
-        if kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
+        if node.agent:
+            self._check_remote(node, kind, target, {part.key: part.place for part in custom}, place)
+        elif kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
             message = f"{key}: expected a full name, such as group.name, found {target!r}"
             self._reading.fault_at(place, message)
         elif node.type != "nested":  # which is looked for when it runs (section 9)
             group = self._group if kind == Process.kind else None
             self._reading.refer(place, kind, target, f"node {node.name!r}", group=group)
+
+    def _check_remote(
+        self, node: Node, kind: str, target: str, places: Mapping[str, Place], at: Place
+    ) -> None:
+        """Note what is wrong with a call of another agent's definition (G33)."""
+        if not KINDS[kind].engine:
+            message = f"{kind}: another agent runs recipes, processes and automata only"
+            self._reading.fault_at(at, f"{message}; let a recipe of {node.agent} call it, and call that")
+        for key, text, read in (("target", target, full_name), ("agent", node.agent, agent)):
+            try:
+                read(text)
+            except ValueError as error:
+                place = places.get(key, at)
+                self._reading.fault_at(place, f"{key}: expected {error.args[0]}, found {text!r}")
+        if text := node.text_of("timeout"):
+            try:
+                seconds(text)
+            except ValueError as error:
+                self._reading.fault_at(
+                    places["timeout"], f"timeout: expected {error.args[0]}, found {text!r}"
+                )
 
     def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
         """Note that the class of a node's type, if there is one, must have the properties of `custom`."""
@@ -241,7 +277,8 @@ class _ArcReader:
             self._reading.fault(arc, f"expected the name of a node, found {to!r}{hint}", "to")
             known = False
         if known and to and start[1]:
-            yield DraftArc(start, (external, to), arc.get("name", ""), place, arc.place("to"))
+            back = arc.get("back", False)
+            yield DraftArc(start, (external, to), arc.get("name", ""), back, place, arc.place("to"))
 
 
 def _custom(reading: Reading, entry: Entry) -> list[Custom]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.process.definition import Node, Process
+from narval.definitions.process.definition import Arc, Node, Process
 from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Plain
@@ -60,6 +60,8 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     """True if the queue is to stay as it is: a token was completed asynchronously."""
     refused: bool = False
     """True if the signal was refused: a node that it led to cannot go on."""
+    ways_back: list[tuple[NodeToken, Arc]] = msgspec.field(default_factory=list)
+    """Active tokens that are to leave by an arc that goes back, and those arcs; none once it has decided."""
     listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0
@@ -152,9 +154,18 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     def give_up(self, call: str, *, abandon: bool = True) -> None:
         """Stop waiting for a call; what it reserved is free."""
         self.free(self.state.reserved.get(call, ()), well=False)
+        self.drop_limit(call)
         self.change(NodeCallBack(call))
         if abandon:
             self.command(commands.CancelCall(call))
+
+    def drop_limit(self, call: str) -> None:
+        """Drop the time limit of a call at another agent (G35), unless it is over; others have none here."""
+        if (
+            getattr(self.event, "wake", "") != call
+            and self.node(self.state.nodes[self.state.calls[call]]).agent
+        ):
+            self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:
         """Let the queue stay as it is, if a completion is asynchronous."""

@@ -52,11 +52,13 @@ def _clean(text: str) -> str:
 
 
 def word_of(state: ProcessState, token: NodeToken) -> str:
-    """The state of a token in a word: active, delayed, discarded, skipped, complete, backtracked; held, if
-    its guard gave no answer; failed, if its node did not do its work.
+    """The state of a token in a word: active, delayed, discarded, skipped, complete, cancelled, backtracked;
+    held, if its guard gave no answer; failed, if its node did not do its work.
     """
     if token.backtracked:
         return "backtracked"
+    if token.cancelled:
+        return "cancelled"
     if token.completed is None:
         accepted = "failed" if token.id in state.failed else "active"
         return {"DelayUntil": "delayed", "": "held"}.get(token.guard, accepted)
@@ -88,8 +90,7 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
     node = definition.nodes[token.node]
     if token.call:
-        target = " ".join(node.target) if node.target is not None else node.type
-        return Wait(node.id, "call", f"{target} (token {token.id})", calls=(token.call,))
+        return Wait(node.id, "call", f"{node.called} (token {token.id})", calls=(token.call,))
     if token.wake:
         what = "its node to be run again" if token.guard == "AcceptToken" else "its guard to be asked again"
         return Wait(node.id, "time", f"{what} (token {token.id})", until=token.until)
@@ -237,6 +238,9 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
     node = definition.nodes[token.node]
     if token.backtracked:
         return f"token {token.id} was gone back from ({token.execution_type})"
+    if token.cancelled:
+        by = state.nodes[token.cancelled]
+        return f"token {token.id} was cancelled when token {by.id} left {by.node}"
     if token.guard == "DelayUntil" and token.completed is None:
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
     if token.completed is None and token.id in state.failed:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.people.directory import Directory
 from narval.errors import Fault
+from narval.runtime.home.agents.folders import AgentFolder, read_folders
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
@@ -18,7 +19,8 @@ from narval.runtime.home.settings import Settings, read_settings
 class HomeFiles(NamedTuple):
     """All that takes effect while a home is at work.
 
-    `settings`, `people`, and what `data/memory.xml` has `declared`, are None when they have faults.
+    `settings`, `people`, and what `data/memory.xml` has `declared`, are None when they have faults. `agents`
+    are the folders of agents by name.
     """
 
     loaded: Loaded
@@ -27,6 +29,7 @@ class HomeFiles(NamedTuple):
     people: Directory | None
     faults: tuple[Fault, ...]
     declared: list[bytes] | None = None
+    agents: Mapping[str, AgentFolder] = {}
 
     @classmethod
     def of(
@@ -42,12 +45,18 @@ class HomeFiles(NamedTuple):
         return cls(loaded, schemas, settings, people, faults)
 
     @classmethod
-    def read(cls, home: Home, loader: Loader, before: Schemas) -> HomeFiles:
-        """Read and check the files of `home`; `before` has the last good versions of its schemas."""
+    def read(cls, home: Home, loader: Loader, before: HomeFiles) -> HomeFiles:
+        """Read and check the files of `home`; `before` has the last good versions."""
         settings, faults = read_settings(home.path)
         people, of_people = read_people(home.path)
-        schemas = Schemas(home.schemas, before)
-        return cls.of(loader.load(), schemas, settings, people, *faults, *of_people).with_memory(home)
+        schemas = Schemas(home.schemas, before.schemas)
+        read = cls.of(loader.load(), schemas, settings, people, *faults, *of_people)
+        return read.with_agents(home, before.agents).with_memory(home)
+
+    def with_agents(self, home: Home, before: Mapping[str, AgentFolder]) -> HomeFiles:
+        """The same, with the folders of agents, and their faults; `before` has the last good versions."""
+        agents, faults = read_folders(home.path, before)
+        return self._replace(faults=tuple(sorted({*self.faults, *faults})), agents=agents)
 
     def with_memory(self, home: Home) -> HomeFiles:
         """The same, with what `data/memory.xml` declares, and its faults."""
@@ -57,7 +66,8 @@ class HomeFiles(NamedTuple):
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
-        return self.loaded.files, self.schemas.digest, self.settings, self.people, self.faults, self.declared
+        parts = self.loaded.files, self.schemas.digest, self.settings, self.people
+        return *parts, self.faults, self.declared, self.agents
 
 
 def differences(before: Loaded, after: Loaded) -> Iterator[str]:

@@ -21,6 +21,7 @@ from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.home_files import HomeFiles, differences
 from narval.runtime.daemon.settings_in_force import SettingsInForce
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
@@ -64,6 +65,17 @@ class FilesInForce:
         """The schemas that elements must fit (N7)."""
         return self._files.schemas
 
+    def settings_of(self, name: str) -> AgentSettings:
+        """The settings of an agent besides the home's own, as they count now."""
+        folder = self._files.agents.get(name)
+        return self.settings.usual.with_given(folder.given or {} if folder is not None else {})
+
+    @property
+    def always_active(self) -> frozenset[str]:
+        """The agents that are never to be passive."""
+        given = ((name, folder.given or {}) for name, folder in self._files.agents.items())
+        return frozenset(name for name, said in given if said.get("always_active"))
+
     @property
     def people(self) -> Directory:
         """The directory of people that counts: the last one whose file had no faults (P15)."""
@@ -104,6 +116,7 @@ class FilesInForce:
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
         self._use_for(host)
+        host.use_settings(self.settings_of(host.name))
         turn.surroundings.use_schemas(self.schemas)
         self.sync_declared(turn, None)
 
@@ -155,7 +168,7 @@ class FilesInForce:
         if self._home is None:
             return False
         async with self._reading:
-            files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self.schemas)
+            files = await asyncio.to_thread(HomeFiles.read, self._home, self._loader, self._files)
             if files.state == self._files.state or not is_settled():
                 return False
             await self._host.submit(partial(self._adopt, files))
@@ -174,6 +187,7 @@ class FilesInForce:
         turn.surroundings.use_schemas(files.schemas)
         if files.settings is not None and files.settings != before.settings:
             self._settings.use(files.settings)
+            self._host.use_settings(self.settings.own)
         for line in differences(known, loaded):
             log.info("%s", line)
         for fault in sorted({*files.faults} - {*before.faults}):

@@ -18,6 +18,7 @@ from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import FOLDER
 from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.home.agents.folders import AGENTS
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
@@ -31,7 +32,7 @@ MOST = 5.0
 RESCAN = 30.0
 """Seconds between two looks where the system has no room to watch."""
 
-PARTS = {"recipes": True, "modules": True, "etc": True, "data": False, FOLDER: False}
+PARTS = {"recipes": True, "modules": True, "etc": True, "data": False, AGENTS: True, FOLDER: False}
 """The folders that are watched; True: with all that is below them."""
 
 

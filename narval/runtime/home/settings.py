@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from narval.definitions.reading.durations import read_duration
-from narval.definitions.suggestions import closest
-from narval.errors import DefinitionError, Fault, SettingsError
+from narval.errors import Fault, SettingsError
+from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings, Given, agent_name
+from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, zone
 from narval.source.text import Source
 
 FILE = "etc/narval.toml"
@@ -22,6 +21,9 @@ FILE = "etc/narval.toml"
 AT_START = ("timezone", "durability", "store", "forget_after")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
+
+AGENT = "agent"
+"""The table with the settings of the home's own agent."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -73,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     called, directly or not, may be under way with it. `xslt_folders`: what transforms may
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
     `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
+    `agent`: what is said of the home's own agent alone.
     """
 
     name: str = "narval"
@@ -94,6 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
+    agent: Given = MappingProxyType({})
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -105,6 +109,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if settings is None:
             raise SettingsError("\n".join(map(str, faults)))
         return settings
+
+    @property
+    def usual(self) -> AgentSettings:
+        """The settings of an agent that says nothing of its own."""
+        return AgentSettings(
+            timezone=self.timezone, forget_after=self.forget_after, idle_after=self.idle_after
+        )
+
+    @property
+    def own(self) -> AgentSettings:
+        """The settings of the home's own agent."""
+        return self.usual.with_given(self.agent)
 
     @property
     def limits(self) -> CallLimits:
@@ -120,84 +136,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
     """The settings of a home, or all that is wrong with them."""
-    try:
-        source = Source(FILE, (home / FILE).read_bytes())
-    except FileNotFoundError:
-        return Settings(), []
-    except OSError as error:
-        return None, [Fault(FILE, 1, 1, f"cannot be read: {error.strerror}")]
-    return parse_settings(source, home)
+    return _settings(TomlFile.of(home / FILE, FILE), home)
 
 
 def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:
     """The settings that a text of TOML holds, or all that is wrong. Folders are relative to the home."""
-    try:
-        table = tomllib.loads(source.text)
-    except DefinitionError as error:
-        return None, list(error.faults)
-    except tomllib.TOMLDecodeError as error:
-        return None, [_syntax_fault(source, str(error))]
-    except RecursionError:
-        return None, [source.fault("values are nested too deep")]
-    values: dict[str, Any] = {}
-    faults: list[Fault] = []
-    for key, value in table.items():
-        read = READERS.get(key)
-        if read is None:
-            faults.append(_fault(source, key, f"unknown setting {key!r}{closest(key, READERS)}"))
-            continue
-        try:
-            values[key] = read(value)
-        except ValueError as error:
-            faults.append(_fault(source, key, f"{key}: expected {error}, found {value!r:.80}", of_value=True))
-    if faults:
-        return None, sorted(faults)
+    return _settings(TomlFile(source), home)
+
+
+def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
+    values = file.read(READERS)
+    own = file.read(AGENT_READERS, AGENT) if AGENT in values else {}
+    if file.faults:
+        return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
-    return Settings(**values), []
-
-
-def duration(value: object) -> float:
-    """Read a length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
-    if isinstance(value, str):
-        return read_duration(value)
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
-        return float(value)
-    raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
-
-
-def _or_none(read: Callable[[object], Any]) -> Callable[[object], Any]:
-    """TOML has no null: an empty text stands for it."""
-    return lambda value: None if value == "" else read(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("a text")
-    return value
-
-
-def _one_of(*words: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in words:
-            raise ValueError(" or ".join(words))
-        return str(value)
-
-    return read
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
-        raise ValueError("a whole number of 1 or more")
-    return value
-
-
-def _size(value: object) -> int:
-    """A number of bytes: a text such as "512M" or "2G"."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError('a text such as "512M" or "2G"')
-    return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
+    return Settings(**{**values, AGENT: own}), []
 
 
 def _folders(value: object) -> tuple[str, ...]:
@@ -214,15 +168,6 @@ def _places(value: object) -> tuple[str, ...]:
     for place in value:
         Grant.of(place)
     return tuple(value)
-
-
-def _zone(value: object) -> str:
-    from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it
-
-    try:
-        return ZoneInfo(_text(value)).key
-    except (OSError, ValueError, LookupError):
-        raise ValueError("the name of a time zone, such as Europe/Paris or UTC") from None
 
 
 def _url(value: object) -> str:
@@ -242,43 +187,26 @@ def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({**COLUMNS, **{name: tuple(names) for name, names in value.items()}})
 
 
-READERS: Mapping[str, Callable[[object], Any]] = {
-    "name": _text,
-    "timezone": _or_none(_zone),
-    "durability": _one_of("crash", "power"),
-    "store": _or_none(_url),
+READERS: Mapping[str, Reader] = {
+    "name": agent_name,
+    "timezone": or_none(zone),
+    "durability": one_of("crash", "power"),
+    "store": or_none(_url),
     "call_timeout": duration,
-    "threads": _count,
-    "workers": _count,
-    "worker_memory": _or_none(_size),
+    "threads": count(1_000_000),
+    "workers": count(1_000_000),
+    "worker_memory": or_none(size),
     "stop_grace": duration,
     "idle_after": duration,
-    "forget_after": _or_none(duration),
-    "turn_limit": _count,
-    "history_entries": _count,
-    "run_depth": _count,
-    "run_family": _count,
+    "forget_after": or_none(duration),
+    "turn_limit": count(1_000_000),
+    "history_entries": count(1_000_000),
+    "run_depth": count(1_000_000),
+    "run_family": count(1_000_000),
     "xslt_folders": _folders,
     "fetch_allow": _places,
-    "log_level": _one_of("debug", "info", "warning", "error"),
+    "log_level": one_of("debug", "info", "warning", "error"),
     "columns": _columns,
+    AGENT: lambda value: value,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""
-
-
-def _syntax_fault(source: Source, message: str) -> Fault:
-    place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
-    if place is None:
-        return source.fault(f"not TOML: {message}")
-    at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
-    return source.fault(f"not TOML: {message[: place.start()]}", *at)
-
-
-def _fault(source: Source, key: str, message: str, *, of_value: bool = False) -> Fault:
-    """A fault at a key, or at its value. Tables and dotted keys have the place of their first word."""
-    word = re.escape(key)
-    form = rf"""^[ \t]*\[?\[?[ \t]*(?P<key>{word}|"{word}"|'{word}')(?=[ \t]*[.=\]])[^=\n\]]*(?:=[ \t]*|\])"""
-    found = re.search(form, source.text, re.MULTILINE)
-    if found is None:
-        return source.fault(message)
-    return source.fault(message, *source.place(found.end() if of_value else found.start("key")))

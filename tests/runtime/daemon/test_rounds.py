@@ -11,6 +11,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from tests.runtime.at_work import in_a_loop
@@ -25,8 +26,9 @@ def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
     schemas, since = daemon.files.schemas, daemon.rounds.clock.now()
     settings = daemon.files.settings
-    maker = HostMaker(daemon.store, None, daemon.main_loop, lambda: settings, None, record_only=False)
-    host = maker.make(number, f"agent-{number}", Library(), schemas, since=since)
+    at_hand = (daemon.store, None, daemon.main_loop, daemon.host.mail.office)
+    maker = HostMaker(*at_hand, lambda: settings, None, record_only=False)
+    host = maker.make(number, f"agent-{number}", Library(), schemas, AgentSettings(), since=since)
     daemon.rounds.add(host)
     return host
 

@@ -13,6 +13,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.shares import SLICE
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import Batch
 from tests.runtime.at_work import in_a_loop
 from tests.runtime.daemon.test_rounds import joined, opened
@@ -94,7 +95,7 @@ async def test_G12_events_beside_an_agent_that_floods_itself_are_committed_withi
 async def test_G12_agents_that_flood_get_time_by_their_weights(work: Work, seconds: float) -> None:
     daemon, hosts = await with_agents(3)
     for host, weight in zip(hosts, (10, 20, 40), strict=True):
-        host.weight = weight
+        host.use_settings(AgentSettings(weight=weight))
     work.flood(hosts, 4_000, seconds)
     await rounds(daemon, 10 if seconds < EVENT else 100)
     done = [work.of[host.agent.store.agent] for host in hosts]

@@ -13,9 +13,13 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
+from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
 from narval.runtime.home.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.source.text import Source
 from tests.places import ROOT
+
+TABLES = {"receives", "offers"}
+"""The settings of agents that are lists and tables of rules."""
 
 
 def parsed(text: str | bytes) -> Settings:
@@ -59,6 +63,8 @@ def test_every_setting_is_read() -> None:
         [columns]
         email = ["subject"]
         letter = ["to"]
+        [agent]
+        weight = 20
     """)
     assert settings == Settings(
         name="clerk",
@@ -78,6 +84,7 @@ def test_every_setting_is_read() -> None:
         fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",
         columns={**COLUMNS, "email": ("subject",), "letter": ("to",)},
+        agent={"weight": 20},
     )
 
 
@@ -122,9 +129,20 @@ def test_an_empty_text_stands_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("name = 3", "1:8: name: expected a text, found 3"),
+        (
+            "name = 3",
+            "1:8: name: expected the name of an agent, a lower-case letter and up to 62 more, digits",
+        ),
+        ("name = 'Ada'", "1:8: name: expected the name of an agent"),
+        (
+            "call_timeout = 5\n\n[agent]\nweigth = 3",
+            "4:1: unknown setting 'agent.weigth'; did you mean 'weight'?",
+        ),
+        ("[agent]\n\nweight = 0", "3:10: agent.weight: expected a whole number from 1 to 100, found 0"),
+        ("agent = 3", "1:9: agent: expected a table, [agent], found 3"),
+        ("agent.weight = 101", "1:16: agent.weight: expected a whole number from 1 to 100, found 101"),
         ("\n\ndurability = 'paper'", "3:14: durability: expected crash or power, found 'paper'"),
-        ("threads = 0", "1:11: threads: expected a whole number of 1 or more, found 0"),
+        ("threads = 0", "1:11: threads: expected a whole number from 1 to 1,000,000, found 0"),
         ("threads = true", "1:11: threads: expected a whole number"),
         ("workers = 2.5", "1:11: workers: expected a whole number"),
         ("worker_memory = 512", '1:17: worker_memory: expected a text such as "512M" or "2G"'),
@@ -192,7 +210,9 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
     usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
-    assert settings == usual
+    assert msgspec.structs.replace(settings, agent=usual.agent) == usual
+    assert settings.own == AgentSettings()
+    assert set(settings.agent) == set(AGENT_READERS) - {"timezone", "forget_after", "idle_after"} - TABLES
     assert set(tomllib.loads("\n".join(shown))) == set(READERS)
 
 

@@ -20,6 +20,8 @@ from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
+from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
@@ -32,15 +34,20 @@ class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
     def __init__(
-        self, loop: Loop, dispatcher: Dispatcher, questions: QuestionAnswerer, main_loop: MainLoop
+        self,
+        settings: AgentSettings,
+        loop: Loop,
+        dispatcher: Dispatcher,
+        questions: QuestionAnswerer,
+        mail: AgentMail,
+        main_loop: MainLoop,
     ) -> None:
-        self.loop, self.dispatcher, self.questions = loop, dispatcher, questions
+        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
+        self.use_settings(settings)
         self._waiters = Waiters()
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
-        self.weight = 10
-        """Its part of the processor's time, compared with others (1 to 100)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
@@ -48,6 +55,21 @@ class AgentHost:
     def agent(self) -> AgentState:
         """The agent that is at work."""
         return self.loop.agent
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        return self.dispatcher.identity.name
+
+    @property
+    def weight(self) -> int:
+        """Its part of the processor's time, compared with others (1 to 100, G12)."""
+        return self.settings.weight
+
+    def use_settings(self, settings: AgentSettings) -> None:
+        """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
+        self.settings = settings
+        self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property
     def is_in_use(self) -> bool:
@@ -103,6 +125,8 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
         self.last_turn = turn.transaction.at
+        if turn.transaction.batch.messages:
+            self.mail.office.hand_over(turn.transaction.batch.messages)
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
@@ -123,6 +147,7 @@ class AgentHost:
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
+        self.mail.mailbox.close()
         self.loop.intake.close(error)
         self._waiters.give_up(error)
         self.questions.close()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.home.agents.settings import agent_name
 from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
 from narval.runtime.store.statements import new_agent
-
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-"""The names that an agent may have (G1)."""
 
 SHOWN = 20
 """The most names that a refusal lists."""
@@ -25,6 +22,8 @@ class AgentRows:
     def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
         self.own, self.own_name = own, own_name
         self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+        self._last = 0
+        """The highest number that was given, or that messages name: a number means one agent for ever."""
         self._leaving: dict[str, AgentRow] = {}
         """The agents whose removal is being recorded: their names and numbers are not free yet."""
 
@@ -37,9 +36,18 @@ class AgentRows:
     def __getitem__(self, name: str) -> AgentRow:
         return self._rows[name]
 
+    def get(self, name: str) -> AgentRow | None:
+        """An agent besides the home's own; None where there is none of that name."""
+        return self._rows.get(name)
+
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
         return sorted(self._rows.values())
+
+    def address(self, name: str) -> AgentRow | None:
+        """An agent, the home's own among them; None where there is none of that name."""
+        own = self.own.dispatcher.identity
+        return own._replace(name=name) if name == self.own_name() else self._rows.get(name)
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError where there is none of that name."""
@@ -57,13 +65,15 @@ class AgentRows:
 
     async def add(self, name: str) -> AgentRow:
         """Make an agent. Raises RequestError for a name that is none, or taken."""
-        if not NAME.fullmatch(name):
-            wanted = "a lower-case letter and up to 62 more, digits, - or _"
-            raise RequestError(f"expected the name of an agent, {wanted}, got {name!r:.80}")
+        try:
+            agent_name(name)
+        except ValueError as error:
+            raise RequestError(f"expected {error}, got {name!r:.80}") from None
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         taken = (*self._rows.values(), *self._leaving.values())
-        number = 1 + max((row.agent for row in taken), default=HOME_AGENT)
+        named = self._last or self.own.mail.office.letters.last_correspondent()
+        number = self._last = 1 + max((HOME_AGENT, named, *(row.agent for row in taken)))
         row = self._rows[name] = new_agent(number, name)._replace(state=PASSIVE)
         try:
             await self.own.submit(lambda turn: register(row, turn))

@@ -11,14 +11,18 @@ from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.messages.agent_mail import AgentMail
+from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.store.store import Store
 from narval.runtime.system.zone import machine_zone
 
@@ -35,12 +39,13 @@ class HostMaker:
         store: Store,
         home: Home | None,
         main_loop: MainLoop,
+        office: PostOffice,
         settings: Callable[[], Settings],
         is_up_to_date: IsUpToDate | None,
         *,
         record_only: bool,
     ) -> None:
-        self.store, self.record_only = store, record_only
+        self.store, self.record_only, self._office = store, record_only, office
         self._folder = home.path if home is not None else None
         self._main_loop, self._settings, self._is_up_to_date = main_loop, settings, is_up_to_date
 
@@ -50,33 +55,36 @@ class HostMaker:
         name: str,
         library: Library,
         schemas: Schemas,
+        own: AgentSettings,
         *,
         since: float,
+        calls: CallsInFlight | None = None,
         record_only: bool = False,
     ) -> AgentHost:
-        """The host of an agent, with the memory that its store has, at work without a break `since` a moment.
+        """The host of an agent, with the memory its store has, at work without a break `since` a moment.
 
-        Its runs are not restored yet. With `record_only` it records what it is asked, and does nothing else.
-        Raises StoreError.
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. Its runs are not
+        restored yet. With `record_only` it records what it is asked and does nothing else. Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
         agent: AgentState = restore(
             library,
             self.store.of(number),
-            zone=settings.timezone or machine_zone(),
+            zone=own.timezone or machine_zone(),
             since=since,
-            forget_after=settings.forget_after,
+            forget_after=own.forget_after,
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
-        targets = CallTargets(agent, self._folder)
+        targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
+            calls or CallsInFlight(main_loop.executor),
             targets,
             lambda item: host.post(item),
             home=self._folder,
-            identity=agent.store.identity()._replace(name=name),
+            identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare},
         )
@@ -90,5 +98,8 @@ class HostMaker:
             record_only=self.record_only or record_only,
             is_volatile=self.store.is_volatile,
         )
-        host = AgentHost(loop, dispatcher, questions, main_loop)
+        mail = AgentMail(agent, identity, self._office, lambda item: host.post(item))
+        host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
+        if calls is None:
+            dispatcher.in_flight.attach(agent, host.post)
         return host
