@@ -76,8 +76,7 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
         return None
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
-    declared: Prototype | None = getattr(target, "prototype", None)
-    if declared is None:
+    if (declared := getattr(target, "prototype", None)) is None:
         return None
     try:
         return step.prototype(declared)
