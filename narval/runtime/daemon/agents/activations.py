@@ -132,8 +132,7 @@ class Activations:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
-        await self._rows.own.submit(lambda turn: None)  # in the same round, or a later one
-        return bool(await done)
+        return bool(await host.until(done))
 
     def end(self, name: str) -> None:
         """Give up the activation of an agent, if there is one, and all calls of it."""
