@@ -102,6 +102,10 @@ class Interleaving:
         """Always: who waits until idle does not wait for chance."""
         return True
 
+    def is_busy(self) -> bool:
+        """Never: what is held waits for the simulation."""
+        return False
+
     def next(self) -> None:
         """No call sleeps: each is held until it is answered."""
 
