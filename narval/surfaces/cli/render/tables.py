@@ -81,6 +81,7 @@ def came_from(row: Row) -> str:
     if not origin:
         return ""
     made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
 
 
