@@ -132,7 +132,9 @@ class Activations:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
-        return bool(await host.until(done))
+        while not done.done():  # in the same round, or a later one where its share is used up
+            await self._rows.own.submit(lambda turn: None)
+        return bool(await done)
 
     def end(self, name: str) -> None:
         """Give up the activation of an agent, if there is one, and all calls of it."""
