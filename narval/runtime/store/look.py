@@ -83,6 +83,10 @@ class Look(Store):
         """All agents, by number."""
         return self._tables.agents()
 
+    def held(self) -> dict[int, tuple[int, int]]:
+        """The numbers of elements, runs among them, and of active runs, by agent."""
+        return self._tables.held()
+
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""
         decided = self._decided.of(agent)

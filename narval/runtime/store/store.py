@@ -101,6 +101,9 @@ class Store(Protocol):
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""
 
+    def held(self) -> Mapping[int, tuple[int, int]]:
+        """The numbers of elements, runs among them, and of active runs, by agent that has any."""
+
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it."""
 

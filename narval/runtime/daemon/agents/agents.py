@@ -55,7 +55,7 @@ class Agents:
         row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
         self.rows.note(row)  # at once, so that nobody activates it while its calls end
         self.at_work.end(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
@@ -64,7 +64,7 @@ class Agents:
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
         await self.at_work.settled(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         row = row._replace(state=ACTIVE, why="")
@@ -93,4 +93,4 @@ class Agents:
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         await self.rows.remove(row)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
