@@ -23,6 +23,7 @@ WHOLE = {
     "version": {"SCAN alembic_version"},
     "agents": {"SCAN agents"},
     "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
+    "waiting messages": {"SCAN messages"},
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},
