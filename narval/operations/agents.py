@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 from narval.errors import RequestError
@@ -23,9 +24,12 @@ async def agents(daemon: Daemon) -> list[dict[str, Any]]:
     """The agents, the home's own first: their states and what they hold, those in memory their memory too."""
     own = {"name": daemon.files.settings.name, "state": ACTIVE, "why": None, "next": None}
     rows = daemon.agents.rows.all()
-    held = await asyncio.to_thread(daemon.store.held) if rows else {}
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if rows else ():
+        elements[agent] += number
+        active[agent] += runs
     first = {**own, **_held(daemon.agents.rows.own.agent)}
-    return [first, *(_form(daemon, row, held.get(row.agent, (0, 0))) for row in rows)]
+    return [first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in rows)]
 
 
 @operation("write")

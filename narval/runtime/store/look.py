@@ -89,9 +89,9 @@ class Look(Store):
         """All agents, by number."""
         return self._tables.agents()
 
-    def held(self) -> dict[int, tuple[int, int]]:
-        """The numbers of elements, runs among them, and of active runs, by agent."""
-        return self._tables.held()
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""

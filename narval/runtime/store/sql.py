@@ -134,14 +134,6 @@ class Tables:
         """All agents, by number. Raises StoreError."""
         return list(typed(AgentRow, self.read("agents"), "agents", self.name))
 
-    def held(self) -> dict[int, tuple[int, int]]:
-        """The numbers of elements, runs among them, and of active runs, by agent."""
-        found: dict[int, tuple[int, int]] = {}
-        for agent, elements, active in self.read("held by agents"):
-            before = found.get(agent, (0, 0))
-            found[agent] = before[0] + elements, before[1] + active
-        return found
-
     @contextmanager
     def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
         try:
@@ -245,9 +237,9 @@ class Database(Store):
         """All agents, by number."""
         return self._tables.agents()
 
-    def held(self) -> dict[int, tuple[int, int]]:
-        """The numbers of elements, runs among them, and of active runs, by agent."""
-        return self._tables.held()
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
 
     def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
         """The store as one agent sees it."""

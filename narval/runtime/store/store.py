@@ -106,8 +106,8 @@ class Store(Protocol):
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""
 
-    def held(self) -> Mapping[int, tuple[int, int]]:
-        """The numbers of elements, runs among them, and of active runs, by agent that has any."""
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it."""
