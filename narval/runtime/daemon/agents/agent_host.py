@@ -99,10 +99,6 @@ class AgentHost:
         """Do something within a turn; its result once the turn is recorded. Raises what `work` raises."""
         answer = future()
         self.post(Request(work, partial(settle, answer)))
-        return await self.until(answer)
-
-    async def until(self, answer: asyncio.Future[Any]) -> Any:
-        """Wait for an answer, and work until it is there where the daemon is not at work anyway."""
         if not self._main_loop.is_at_work:
             await self._main_loop.work_until(answer.done)
         return await answer
