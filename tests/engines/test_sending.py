@@ -29,7 +29,8 @@ def test_G27_the_call_says_to_whom_and_what() -> None:
     assert call.payload is None
     said.answer(call)
     assert said.state(run) == "done"
-    assert said.start("g.r") and said.errors()[-1].attributes["type"] == "input-missing"
+    assert said.start("g.r")
+    assert said.errors()[-1].attributes["type"] == "input-missing"
 
 
 def test_G27_how_it_is_sent_goes_with_the_call() -> None:

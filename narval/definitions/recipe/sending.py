@@ -38,8 +38,6 @@ def read_sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending 
 
 
 def _check_calling(reading: Reading, entry: Entry) -> None:
-    if "target" not in entry.written:
-        reading.fault(entry, "step needs the attribute 'target'; add target=\"…\"")
     for word in _OF_SENDING:
         if word in entry.written:
             reading.fault(entry, f'{word}: only a step of type="send" has this; remove it', word)

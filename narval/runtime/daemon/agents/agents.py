@@ -70,7 +70,7 @@ class Agents:
         row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
         self.rows.note(row)  # at once, so that nobody activates it while its calls end
         self.at_work.end(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
@@ -79,7 +79,7 @@ class Agents:
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
         await self.at_work.settled(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         row = row._replace(state=ACTIVE, why="")
@@ -108,7 +108,7 @@ class Agents:
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         await self.rows.remove(row)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.rows.own.mail.office.forget(row.agent)
 
     def _mail_came(self, name: str) -> None:
