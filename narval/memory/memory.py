@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator
+from sys import intern
 from typing import Any
 
 from msgspec.structs import replace
@@ -150,10 +151,13 @@ class Memory:
         eid = 0
         for element, declared, outdated in kept:
             eid = element.eid
-            self._elements.add_old(element)
+            if declared:  # its bytes may be shared by many agents, so it is not packed
+                self._elements.add(element)
+            else:
+                self._elements.add_old(element)
             self.index.add(element)
             if declared:
-                self.declared[eid] = declared
+                self.declared[eid] = intern(declared)
             if outdated:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, next_eid, eid + 1)
@@ -189,7 +193,7 @@ class Memory:
         self._elements.add(element)
         self.index.add(element)
         if change.declared:
-            self.declared[eid] = change.declared
+            self.declared[eid] = intern(change.declared)
         if change.held:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:

@@ -6,8 +6,6 @@ then `undo` takes them back. Nothing outside is touched.
 
 from __future__ import annotations
 
-from collections import deque
-
 import msgspec
 
 from narval.engines.commands import Call, Outer
@@ -75,7 +73,7 @@ class Transaction:
         """Begin the next turn, at a moment."""
         self.at = at
         self.batch = Batch(self.agent.store.agent)
-        self.outer: deque[tuple[Run, Outer]] = deque()
+        self.outer: list[tuple[Run, Outer]] = []
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
         self.pending = Pending()
