@@ -138,7 +138,8 @@ class Activations:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
-        await self._rows.own.submit(lambda turn: None)  # in the same round, or a later one
+        while not done.done():  # in the same round, or a later one where its share is used up
+            await self._rows.own.submit(lambda turn: None)
         return bool(await done)
 
     def end(self, name: str) -> None:
