@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator
-from sys import intern
 from typing import Any
 
 from msgspec.structs import replace
@@ -157,7 +156,7 @@ class Memory:
                 self._elements.add_old(element)
             self.index.add(element)
             if declared:
-                self.declared[eid] = intern(declared)
+                self.declared[eid] = declared
             if outdated:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, next_eid, eid + 1)
@@ -193,7 +192,7 @@ class Memory:
         self._elements.add(element)
         self.index.add(element)
         if change.declared:
-            self.declared[eid] = intern(change.declared)
+            self.declared[eid] = change.declared
         if change.held:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 from lxml import etree
@@ -54,7 +55,7 @@ def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Ele
             agent.damage.append(LostOrigin(fault, element.eid))
         if agent.clockwork.idle is not None:
             agent.clockwork.idle.added(element.eid, element.added)
-        yield element, declared, outdated
+        yield element, intern(declared), outdated
 
 
 def restore_runs(agent: AgentState) -> float:
