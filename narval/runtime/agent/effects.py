@@ -17,7 +17,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
-from narval.runtime.agent.transaction import Transaction
+from narval.runtime.agent.transaction import GivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
 
@@ -141,18 +141,25 @@ class TurnEffects:
     # --- outside ----------------------------------------------------------------------------------------
 
     def make_call(self, run: Run, command: commands.Call) -> None:
-        """Have the call made, once all of this is recorded."""
+        """Have the call made, once all of this is recorded; one to another agent goes out with that (G33)."""
         if command.inputs:
             idle = self._agent.clockwork.idle
             if idle is not None:
                 for _, eids in command.inputs:
                     idle.used(eids, self._transaction.at)
             self._transaction.in_use.add(command)
-        self._transaction.outer.append((run, command))
+        if command.agent:
+            self._transaction.remote.append((run, command))
+        else:
+            self._transaction.outer.append((run, command))
 
     def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed, once all of this is recorded."""
-        self._transaction.outer.append((run, command))
+        """Have it performed, once all of this is recorded; what another agent answers is given up there."""
+        call = run.calls.get(command.call) if isinstance(command, commands.CancelCall) else None
+        if call is not None and call.agent:
+            self._transaction.remote.append((run, GivenUp(call)))
+        else:
+            self._transaction.outer.append((run, command))
 
 
 _NOTHING = (None, None)
