@@ -73,7 +73,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 def _agents(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
-    states = Counter(row.state for row in daemon.agents.rows.all())
+    states = Counter(map(daemon.agents.state_of, daemon.agents.rows.all()))
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 
