@@ -183,9 +183,8 @@ class RemoteCalls:
 
     def _depth(self, run: Run) -> int:
         """So many agents wait for what a run does, each for the next."""
-        top = self._agent.runs.get(self._agent.runs.top(run))
-        caller = top.state.caller if top is not None and top.state is not None else None
-        return caller.depth if caller is not None else 0
+        top = self._agent.runs.get(self._agent.runs.top(run), run)
+        return top.caller.depth if top.caller is not None else 0
 
     # --- the other side ---------------------------------------------------------------------------------
 
@@ -209,13 +208,11 @@ class RemoteCalls:
     def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
         caller = run.caller
         assert caller is not None
-        known = run.state.caller if run.state is not None else None
         problem = None if end.phase == "done" else failure_of(turn.transaction, run)
         elements = self._bytes_of(end.eids)
         if sum(map(len, elements)) > MOST_BYTES:
             elements, problem = (), _too_large(f"what {run.name} of {self._identity.name} gave")
-        asked_by = known.asked_by if known is not None else 0
-        self.reply(turn, caller.agent, caller.call, Reply(asked_by, elements, problem))
+        self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, elements, problem))
 
     def _bytes_of(self, eids: Iterable[int]) -> tuple[bytes, ...]:
         found = (self._agent.memory.element(eid) for eid in eids)
