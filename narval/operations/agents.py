@@ -1,13 +1,18 @@
-"""Operations on the agents of a home: which there are, and what state they are in (G20)."""
+"""Operations on the agents of a home: which there are, what state they are in (G20), what they send (G23)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from narval.errors import RequestError
 from narval.operations import json_forms
+from narval.operations.asker import PROGRAM, Asker
+from narval.operations.documents import elements_in
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
 
@@ -48,6 +53,35 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
     """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
     await daemon.agents.remove(name, now=now)
     return {"name": name, "removed": True}
+
+
+@operation("write")
+async def send(
+    daemon: Daemon, to: str, elements: list[bytes], keep: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Send elements to another agent: of each document the root, or each child of a root `memory`.
+
+    The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
+    not taken within `keep` seconds becomes a dead letter.
+    """
+    found, mail = elements_in(elements), daemon.host.mail
+    if mail.office.find(to) is None:
+        daemon.agents.rows.find(to)  # says which there are
+    if keep is not None and keep <= 0:
+        raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
+
+    def work(turn: Turn) -> list[str]:
+        receiver = mail.office.find(to)
+        if receiver is None:
+            raise RequestError(f"agent {to} was removed meanwhile")
+        until = None if keep is None else turn.at + keep
+        envelope = mail.outbox.envelope(by=asker.person, actor=asker.actor)
+        ids = [daemon.host.dispatcher.outside_id(str(turn.agent.numbers.draw())) for _ in found]
+        for id, xml in zip(ids, found, strict=True):
+            mail.outbox.send(turn, receiver, ELEMENT, id, envelope, xml, until)
+        return ids
+
+    return {"to": to, "messages": await daemon.host.submit(work)}
 
 
 def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:

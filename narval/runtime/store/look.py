@@ -32,6 +32,7 @@ from narval.runtime.store.batch import (
     MarkRow,
     RunRow,
 )
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
 from narval.runtime.store.rows import ElementRow, LastRow, number
@@ -78,6 +79,11 @@ class Look(Store):
     def is_still(self) -> bool:
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""

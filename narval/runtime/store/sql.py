@@ -35,6 +35,7 @@ from narval.runtime.store.batch import (
 )
 from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.damage import LOST_PAGES
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
@@ -226,6 +227,11 @@ class Database(Store):
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""

@@ -26,6 +26,7 @@ from narval.runtime.store.batch import (
     RunRow,
     SnapshotRow,
 )
+from narval.runtime.store.letters import Letters
 
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
@@ -97,6 +98,10 @@ class Store(Protocol):
 
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
+
+    @property
+    def letters(self) -> Letters:
+        """The messages between its agents, to be read."""
 
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""

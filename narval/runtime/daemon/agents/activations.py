@@ -91,14 +91,6 @@ class Activations:
         """The host of an agent; None of one that is not at work."""
         return self._hosts.get(name)
 
-    def knows_run(self, name: str, run: int) -> bool:
-        """True unless it is certain that an agent has no such run."""
-        own = self._rows.own
-        if name == own.dispatcher.identity.name:
-            return run in own.agent.runs
-        host = self._hosts.get(name)
-        return name in self._rows if host is None else run in host.agent.runs
-
     def start(self) -> None:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
         now, wanted = self._now(), self._files.always_active
@@ -128,6 +120,11 @@ class Activations:
             self._activate(self._rows[name], is_start=is_start)
         except Exception as error:
             self._rest_or_suspend(name, error)
+
+    def go_on_soon(self, name: str) -> None:
+        """Activate an agent in the next round, unless it rests: then it will be anyway."""
+        if name not in self._hosts and self.faults.rest(name, self._now()) is None:
+            self._wait(name, self._now())
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
@@ -183,6 +180,8 @@ class Activations:
             self._calls.pop(row.id, None)
         host.post(Request(partial(self._begin, host, row, again), self._begun))
         host.hear_of_faults(partial(self._broke_down, name))
+        if not host.loop.record_only:
+            host.mail.mailbox.open()
         self._hosts[name] = host
         self._rounds.add(host)
         self._wait(name, self._now() + host.settings.idle_after)
@@ -245,6 +244,7 @@ class Activations:
         self._rows.note(row)
         self._give_up(row.name, host, RequestError(f"agent {row.name} has become passive"))
         self._wait(row.name, self._now() if host.dispatcher.in_flight.has_reports() else row.wake_at)
+        host.mail.office.remind(row.agent)
 
     # --- faults ---------------------------------------------------------------------------------------
 

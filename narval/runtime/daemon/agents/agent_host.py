@@ -21,6 +21,7 @@ from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
@@ -38,10 +39,11 @@ class AgentHost:
         loop: Loop,
         dispatcher: Dispatcher,
         questions: QuestionAnswerer,
+        mail: AgentMail,
         main_loop: MainLoop,
     ) -> None:
         self.settings = settings
-        self.loop, self.dispatcher, self.questions = loop, dispatcher, questions
+        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
         self._waiters = Waiters()
         self.last_turn = 0.0
@@ -122,6 +124,8 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
         self.last_turn = turn.transaction.at
+        if turn.transaction.batch.messages:
+            self.mail.office.hand_over(turn.transaction.batch.messages)
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
@@ -142,6 +146,7 @@ class AgentHost:
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
+        self.mail.mailbox.close()
         self.loop.intake.close(error)
         self._waiters.give_up(error)
         self.questions.close()

@@ -23,6 +23,21 @@ class Agents:
         self.rows, self.at_work = rows, at_work
         self._store = store
 
+    def start(self) -> None:
+        """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
+        own, rows = self.rows.own, self.rows.all()
+        own.mail.office.open((own.mail.identity, *rows), self._mail_came)
+        own.mail.mailbox.open()
+        self.at_work.start()
+        for row in rows:
+            own.mail.office.remind(row.agent)
+
+    def knows_run(self, name: str, run: int) -> bool:
+        """True unless it is certain that an agent has no such run."""
+        own = self.rows.own
+        host = own if name == own.dispatcher.identity.name else self.at_work.host(name)
+        return name in self.rows if host is None else run in host.agent.runs
+
     @asynccontextmanager
     async def asked(self, name: str) -> AsyncIterator[AgentHost]:
         """The host of an agent, activated if it is not at work; it stays so meanwhile.
@@ -94,3 +109,9 @@ class Agents:
         self.at_work.faults.forget(name)
         await self.rows.remove(row)
         await self.at_work.calls_over(row)
+        self.rows.own.mail.office.forget(row.agent)
+
+    def _mail_came(self, name: str) -> None:
+        """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""
+        if name in self.rows and self.rows[name].state != SUSPENDED:
+            self.at_work.go_on_soon(name)

@@ -53,7 +53,7 @@ _STATES = {
         "green": "done history fired complete",
         "red": "error erred failed fail discarded",
         "blue": "backtracked",
-        "dim": "impossible todo skipped",
+        "dim": "impossible todo skipped cancelled",
     }.items()
     for state in states.split()
 }
@@ -81,6 +81,7 @@ def came_from(row: Row) -> str:
     if not origin:
         return ""
     made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
 
 
