@@ -203,12 +203,12 @@ def _origin(origin: Origin | None) -> dict[str, Any] | None:
     """
     if origin is None:
         return None
+    sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
     if not origin.run:
         file = {"file": origin.step} if origin.step else {}
-        sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
         return {"run": None, "step": None, **file, **sent, **_person(origin)}
     made = {"call": origin.call or None, "inputs": list(origin.inputs)}
-    return {"run": origin.run, "step": origin.step, **made, **_person(origin)}
+    return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
 
 
 def _person(found: Run | Origin) -> Form:

@@ -1,8 +1,8 @@
 """Calls between agents: a run of one answers a call of another (G33 to G36).
 
-A call goes out with the turn that asks for it, what comes of it with the turn that ends the run, and a mailbox
-takes each of them once. So there is nothing to make again after a kill: the caller has the call in force, and
-the run's row says who waits for it.
+A call goes out with the turn that asks for it, what comes of it with the turn that ends the run, and a
+mailbox takes each of them once. So there is nothing to make again after a kill: the caller has the call in
+force, and the row of the run says who waits for it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import msgspec
 from narval.definitions.remote_calls import limit_of_remote
 from narval.engines.commands import Call, Finish
 from narval.engines.events import Failure, Returned
+from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import GiveUpCall
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import failure_of
 from narval.runtime.agent.transaction import GivenUp
 from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.envelope import UNDELIVERED
 from narval.runtime.messages.outbox import Outbox
 from narval.runtime.messages.post_office import Find
 from narval.runtime.store.batch import AgentRow
@@ -161,8 +163,8 @@ class RemoteCalls:
             problem = _too_large(f"what goes along with the call of {call.name} of {call.agent}")
         elif depth > MOST_DEEP:
             why = f"{MOST_DEEP} agents wait for one another, down to {self._identity.name}"
-            again = "see whether they call one another without end"
-            problem = Failure("too-deep", f"{why}, and it calls {call.name} of {call.agent}; {again}", final=True)
+            message = f"{why}, and it calls {call.name} of {call.agent}; see whether that has an end"
+            problem = Failure("too-deep", message, final=True)
         if receiver is None or problem is not None:
             self._agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
             return
@@ -204,6 +206,14 @@ class RemoteCalls:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
         self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(), _encode(reply))
+
+    def tell_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
+        """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
+        notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
+        for waiting, id in asked:
+            caller = self._find(waiting)
+            if caller is not None and id.startswith(f"{caller.id}."):
+                self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
 
     def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
         caller = run.caller

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from narval.engines.commands import Call
 from narval.engines.events import Caller, Cancelled, Failure
 from narval.errors import ElementError, UnreadableError
@@ -13,8 +12,8 @@ from narval.memory.elements.reserved import check_name
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
-from narval.runtime.messages.envelope import Envelope
 from narval.runtime.messages.contract import Receiver, Refusal
+from narval.runtime.messages.envelope import Envelope
 from narval.runtime.messages.remote_calls import Asked, Reply, read_asked, read_reply
 from narval.runtime.messages.stamp import stamped
 from narval.runtime.store.batch import MessageRow
@@ -69,9 +68,7 @@ def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     return None
 
 
-def take_undelivered(
-    receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope
-) -> bool:
+def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow) -> bool:
     """Tell a run that its call could not be taken; False if the message was no call of one."""
     if receiver.calls.waiting(row.id) is None:
         return False
@@ -83,8 +80,7 @@ def take_undelivered(
 def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: Asked) -> None:
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     eids = tuple([turn.add(stamped(xml, envelope.sender, row.id), origin) for xml in asked.elements])
-    asks = {"agent": envelope.sender, "asked_by": envelope.run, "depth": asked.depth}
-    caller = Caller(0, envelope.step, row.id, **asks)
+    caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
     begun = turn.start(
         asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
     )
