@@ -312,6 +312,7 @@ def assemble(
         read = read.with_agents(files, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force, executor.renew)
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
+    executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
     for close in (committer.close, bell.close):

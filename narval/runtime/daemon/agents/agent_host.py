@@ -42,9 +42,9 @@ class AgentHost:
         mail: AgentMail,
         main_loop: MainLoop,
     ) -> None:
-        self.settings = settings
         self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
+        self.use_settings(settings)
         self._waiters = Waiters()
         self.last_turn = 0.0
         """The moment of its last turn (seconds since 1970)."""
@@ -69,6 +69,7 @@ class AgentHost:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
+        self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property
     def is_in_use(self) -> bool:
