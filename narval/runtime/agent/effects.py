@@ -9,12 +9,12 @@ from typing import Any
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
-from narval.engines.events import Matched
+from narval.engines.events import Matched, Returned
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.jobs import ForgetRun, StartRun
+from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
 from narval.runtime.agent.transaction import GivenUp, Transaction
@@ -183,6 +183,14 @@ def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
         if element is not None and agent.watches.misses(element.name):
             for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+
+
+def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
+    """Do what was put off: begin a run, or wait no more for what was given up (G35)."""
+    if isinstance(job, GiveUpCall):
+        transaction.agent.queue.append((0, job.run, Returned(0, 0.0, job.call, abandoned=True)))
+    else:
+        start_again(transaction, job)
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:

@@ -134,8 +134,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
-        if self.caller is not None and not self.caller.run:  # the row of the run has but a part of it
-            self.caller = state.caller
+        if self.caller is not None and not self.caller.run and state.caller is not None:
+            self.caller = state.caller  # of another agent's call the row has but a part
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1

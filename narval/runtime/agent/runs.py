@@ -84,7 +84,7 @@ def _error_of(transaction: Transaction, run: Run) -> Element | None:
 
 
 def failure_of(transaction: Transaction, run: Run) -> Failure:
-    """Why a run that is over is not done, as its caller is told."""
+    """The reason why a run that is over is not done, as its caller is told."""
     element = _error_of(transaction, run)
     if element is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"

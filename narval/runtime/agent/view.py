@@ -29,7 +29,7 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 
 
 class Surroundings(msgspec.Struct):
-    """What there is beside memory: schemas, the user's code, the files of programs, other agents."""
+    """Sources of decisions beside memory: schemas, the user's code, and the way to other agents."""
 
     schemas: Schemas
     ask: Ask

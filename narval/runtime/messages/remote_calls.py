@@ -14,7 +14,7 @@ import msgspec
 
 from narval.definitions.remote_calls import limit_of_remote
 from narval.engines.commands import Call, Finish
-from narval.engines.events import Failure, Returned
+from narval.engines.events import Caller, Failure, Returned
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import GiveUpCall
@@ -47,7 +47,7 @@ Offers = Mapping[str, tuple[str, ...]]
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a call asks for: a definition, its first context, the attributes of a process, until when."""
+    """The request of a call: a definition, its first context, the attributes of a process, until when."""
 
     kind: str
     name: str
@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a call of `run`, as that agent counts it: elements, and why it failed, if it has."""
+    """The answer to a call of `run`, as that agent counts it: elements, and why it failed, if it has."""
 
     run: int
     elements: tuple[bytes, ...] = ()
@@ -71,13 +71,13 @@ _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 def read_asked(data: bytes) -> Asked:
-    """What a call asks for. Raises UnreadableError."""
+    """The request of a call. Raises UnreadableError."""
     asked: Asked = read("a call of another agent", _decode_asked, data)
     return asked
 
 
 def read_reply(data: bytes) -> Reply:
-    """What came of a call. Raises UnreadableError."""
+    """The answer to a call. Raises UnreadableError."""
     reply: Reply = read("what came of a call at another agent", _decode_reply, data)
     return reply
 
@@ -185,8 +185,8 @@ class RemoteCalls:
 
     def _depth(self, run: Run) -> int:
         """So many agents wait for what a run does, each for the next."""
-        top = self._agent.runs.get(self._agent.runs.top(run), run)
-        return top.caller.depth if top.caller is not None else 0
+        caller = _caller_of(self._agent.runs.get(self._agent.runs.top(run), run))
+        return caller.depth if caller is not None else 0
 
     # --- the other side ---------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class RemoteCalls:
                 self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
 
     def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
-        caller = run.caller
+        caller = _caller_of(run)
         assert caller is not None
         problem = None if end.phase == "done" else failure_of(turn.transaction, run)
         elements = self._bytes_of(end.eids)
@@ -227,6 +227,11 @@ class RemoteCalls:
     def _bytes_of(self, eids: Iterable[int]) -> tuple[bytes, ...]:
         found = (self._agent.memory.element(eid) for eid in eids)
         return tuple(element.xml for element in found if element is not None)
+
+
+def _caller_of(run: Run) -> Caller | None:
+    """The caller of a run, as its state has it: its row, from which it may have been restored, has less."""
+    return run.state.caller if run.state is not None and run.state.caller is not None else run.caller
 
 
 def _too_large(what: str) -> Failure:

@@ -33,7 +33,8 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
     if row.id in turn.agent.runs.by_call or asked.until <= turn.at:
         return None
     problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
-    problem = problem or _cannot_begin(turn, asked) or _unfit(turn, asked.elements)
+    problem = problem or _cannot_begin(turn, asked) or _refused(receiver, envelope, asked.elements)
+    problem = problem or _unfit(turn, asked.elements)
     if problem is None:
         _begin(turn, row, envelope, asked)
     else:
@@ -95,12 +96,19 @@ def _cannot_begin(turn: Turn, asked: Asked) -> Failure | None:
     return None if refused is None else Failure(*refused, final=True)
 
 
+def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
+    """The reason why an agent is not to be sent what comes along with a call (G29); None if there is none."""
+    found = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
+    refusal = next((refusal for refusal in found if refusal is not None), None)
+    return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)
+
+
 def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
     """The first reason why elements of another agent cannot enter memory; None if there is none."""
     for xml in elements:
         name = Element(0, xml).name
         if name in CONTROLS:
-            return Failure("not-granted", f"a {name} does not come with a call", final=True)
+            return Failure("not-granted", f"no {name} comes of a call", final=True)
         try:
             check_name(xml)
         except ElementError as error:
