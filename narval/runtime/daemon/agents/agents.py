@@ -73,7 +73,7 @@ class Agents:
         row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
         self.rows.note(row)  # at once, so that nobody activates it while its calls end
         self.at_work.end(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
@@ -82,7 +82,7 @@ class Agents:
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
         await self.at_work.settled(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         row = row._replace(state=ACTIVE, why="")
@@ -112,7 +112,7 @@ class Agents:
         self.at_work.faults.forget(name)
         calls = self.rows.own.mail.calls
         await self.rows.remove(row, partial(calls.tell_of_gone, name=name, asked=list(self._asked_of(row))))
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.rows.own.mail.office.forget(row.agent)
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:

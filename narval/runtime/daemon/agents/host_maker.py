@@ -80,7 +80,7 @@ class HostMaker:
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
-            calls or CallsInFlight(main_loop.executor),
+            CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
             home=self._folder,
