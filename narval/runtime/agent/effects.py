@@ -17,7 +17,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
-from narval.runtime.agent.transaction import GivenUp, Transaction
+from narval.runtime.agent.transaction import CallGivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
 
@@ -157,7 +157,7 @@ class TurnEffects:
         """Have it performed, once all of this is recorded; what another agent answers is given up there."""
         call = run.calls.get(command.call) if isinstance(command, commands.CancelCall) else None
         if call is not None and call.agent:
-            self._transaction.remote.append((run, GivenUp(call)))
+            self._transaction.remote.append((run, CallGivenUp(call)))
         else:
             self._transaction.outer.append((run, command))
 

@@ -59,7 +59,7 @@ class InUse:
             self._eids.update(eid for _, eids in call.inputs for eid in eids)
 
 
-class GivenUp(NamedTuple):
+class CallGivenUp(NamedTuple):
     """A call that another agent answers, and that is given up."""
 
     call: Call
@@ -84,7 +84,7 @@ class Transaction:
         self.at = at
         self.batch = Batch(self.agent.store.agent)
         self.outer: deque[tuple[Run, Outer]] = deque()
-        self.remote: list[tuple[Run, Call | GivenUp | Finish]] = []
+        self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
         self.pending = Pending()

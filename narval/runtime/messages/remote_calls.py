@@ -20,7 +20,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import GiveUpCall
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import failure_of
-from narval.runtime.agent.transaction import GivenUp
+from narval.runtime.agent.transaction import CallGivenUp
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.envelope import UNDELIVERED
 from narval.runtime.messages.outbox import Outbox
@@ -46,7 +46,7 @@ Offers = Mapping[str, tuple[str, ...]]
 """The agents that may call each definition, by its full name; "*" is everybody (G34)."""
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request of a call: a definition, its first context, the attributes of a process, until when."""
 
     kind: str
@@ -66,13 +66,13 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_asked = msgspec.msgpack.Decoder(Asked).decode
+_decode_asked = msgspec.msgpack.Decoder(RunAsked).decode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
-def read_asked(data: bytes) -> Asked:
+def read_asked(data: bytes) -> RunAsked:
     """The request of a call. Raises UnreadableError."""
-    asked: Asked = read("a call of another agent", _decode_asked, data)
+    asked: RunAsked = read("a call of another agent", _decode_asked, data)
     return asked
 
 
@@ -106,7 +106,7 @@ class RemoteCalls:
         for run, what in turn.transaction.remote:
             if isinstance(what, Call):
                 self._call(turn, run, what)
-            elif isinstance(what, GivenUp):
+            elif isinstance(what, CallGivenUp):
                 self._give_up(turn, run, what.call)
             else:
                 self._answer(turn, run, what)
@@ -171,7 +171,7 @@ class RemoteCalls:
         environment = (call.payload or {}).get("environment")
         until = turn.at + limit_of_remote(call.timeout)
         given = dict(environment) if isinstance(environment, dict) else {}
-        asked = Asked(call.kind, call.name, until, depth, elements, given)
+        asked = RunAsked(call.kind, call.name, until, depth, elements, given)
         envelope = self._outbox.envelope(run.eid, call.step, eids, run.by, run.actor)
         self._outbox.send(turn, receiver, CALL, self.id_of(call), envelope, _encode(asked))
 

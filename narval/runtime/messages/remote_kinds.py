@@ -14,7 +14,7 @@ from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.contract import Receiver, Refusal
 from narval.runtime.messages.envelope import Envelope
-from narval.runtime.messages.remote_calls import Asked, Reply, read_asked, read_reply
+from narval.runtime.messages.remote_calls import Reply, RunAsked, read_asked, read_reply
 from narval.runtime.messages.stamp import stamped
 from narval.runtime.store.batch import MessageRow
 
@@ -78,7 +78,7 @@ def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow) -> bool:
     return True
 
 
-def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: Asked) -> None:
+def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> None:
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     eids = tuple([turn.add(stamped(xml, envelope.sender, row.id), origin) for xml in asked.elements])
     caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
@@ -88,7 +88,7 @@ def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: Asked) -> Non
     assert begun is not None, "it was seen that one can begin"
 
 
-def _cannot_begin(turn: Turn, asked: Asked) -> Failure | None:
+def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
     definition = turn.agent.lookup.definition(None, asked.kind, asked.name)
     if definition is None:
         return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
