@@ -134,6 +134,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
+        if self.caller is not None and not self.caller.run and state.caller is not None:
+            self.caller = state.caller  # of another agent's call the row has but a part
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -161,14 +163,16 @@ class Run(InForce, eq=False):
 
 def origin_of(run: Run) -> Origin | None:
     """The origin of the element of a run: the step that called it, or who began it from outside."""
-    if run.caller is None:
+    if run.caller is None or not run.caller.run:
         return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 
 def row_of(run: Run) -> RunRow:
-    """A run as a row of the store."""
-    caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
+    """A run as a row of the store; where another agent called it, the row names that in place of a step."""
+    caller: tuple[int | None, str, str] = (None, "", "")
+    if run.caller is not None:
+        caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
     known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
     return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
 
@@ -177,7 +181,8 @@ def run_of(row: RunRow) -> Run:
     """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
     caller = None
     if row.parent_run is not None:
-        caller = Caller(row.parent_run, row.parent_step, row.parent_call)
+        step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)
+        caller = Caller(row.parent_run, step, row.parent_call, agent=agent)
     try:
         engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
     except KeyError:
@@ -362,8 +367,10 @@ class RunTable(dict[int, Run]):
         return run.eid
 
     def is_awaited(self, run: Run) -> bool:
-        """True if its caller waits for the run; a top-level run belongs to itself."""
-        if run.caller is None:
+        """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so
+        when it waits no more (G35).
+        """
+        if run.caller is None or not run.caller.run:
             return True
         caller = self.active.get(run.caller.run)
         return caller is not None and run.caller.call in caller.calls
