@@ -33,14 +33,16 @@ Send = Callable[[Any, Run, str, tuple[OutputElement, ...]], None]
 
 
 class Surroundings(msgspec.Struct):
-    """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the way out of
-    what calls give back for other agents.
+    """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
+    other agents.
     """
 
     schemas: Schemas
     ask: Ask
     is_up_to_date: IsUpToDate | None
     send: Send
+    correspond: Callable[[Any], None] = lambda turn: None
+    """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""

@@ -14,11 +14,13 @@ from narval.runtime.agent.declared import declared_names
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.messages.contract import Refusal
 from narval.runtime.messages.envelope import RECEIPT, UNDELIVERED, Envelope, seal, unseal
-from narval.runtime.messages.kinds import KINDS, Refusal
+from narval.runtime.messages.kinds import KINDS
 from narval.runtime.messages.mailbox import Mailbox
 from narval.runtime.messages.outbox import Outbox
 from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.messages.remote_calls import RemoteCalls
 from narval.runtime.store.batch import AgentRow, Batch, DeadLetterRow, MessageRow
 
 log = logging.getLogger("narval.messages")
@@ -29,8 +31,9 @@ _OF_THE_POST = (UNDELIVERED, RECEIPT)
 
 
 class AgentMail:
-    """The outbox and the mailbox of one activation; `post` leaves something for its next turn, `settings` are
-    those of the agent now.
+    """The outbox and the mailbox of one activation, and its calls at other agents.
+
+    `post` leaves something for its next turn, `settings` are those of the agent now.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class AgentMail:
     ) -> None:
         self.identity, self.office, self._settings = identity, office, settings
         self.outbox = Outbox(identity, office)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, lambda: settings().offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self._agent = agent
         self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())

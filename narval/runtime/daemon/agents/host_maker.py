@@ -96,7 +96,11 @@ class HostMaker:
         loop = Loop(
             agent,
             Surroundings(
-                schemas, partial(questions.ask, agent), self._is_up_to_date, partial(send_outputs, mail)
+                schemas,
+                partial(questions.ask, agent),
+                self._is_up_to_date,
+                partial(send_outputs, mail),
+                mail.calls.correspond,
             ),
             dispatcher.dispatch,
             dispatcher.answer,
