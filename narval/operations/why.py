@@ -58,6 +58,8 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
         if asked is not None and (place := daemon.executor.places.waits_for(asked)):
             call["place"] = place
+        elif room := daemon.host.mail.waiting.get(call["call"]):
+            call["place"] = room
     return answer
 
 

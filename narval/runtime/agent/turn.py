@@ -99,7 +99,7 @@ class Turn:
             if event.call not in run.calls:
                 return False
             if event.elements and event.elements[-1].to:
-                return _tell_and_send(self, run, event)
+                return self.surroundings.tell_and_send(self, run, event)
         elif type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
@@ -229,15 +229,6 @@ class Turn:
         if why:
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
-
-
-def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:
-    """Tell a run what its call gave back, and send the rest to other agents (G28)."""
-    kept = tuple([output for output in event.elements if not output.to])
-    is_told = turn.tell(run.eid, replace(event, elements=kept))
-    if is_told:
-        turn.surroundings.send(turn, run, event.call, event.elements[len(kept) :])
-    return is_told
 
 
 def _show(transaction: Transaction, run: Run) -> None:

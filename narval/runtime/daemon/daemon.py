@@ -223,7 +223,7 @@ class Daemon:
         await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
-        self.agents.start()
+        self.agents.start(self.rounds)
         self._log_start()
 
     def _collect_output(self) -> None:
@@ -302,7 +302,7 @@ def assemble(
     rounds = Rounds(clock, committer, stop, bell)
     main_loop = MainLoop(rounds, executor, stop, bell)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
-    office = PostOffice(store.letters, lambda name: rows.address(name))
+    office = PostOffice(store.letters, lambda name: rows.address(name), lambda name: limit_of(name))
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
@@ -315,6 +315,12 @@ def assemble(
     executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
+
+    def limit_of(name: str) -> int:
+        """The messages that may wait for an agent."""
+        is_own = name == in_force.now.name
+        return (in_force.now.own if is_own else files_in_force.settings_of(name)).messages
+
     for close in (committer.close, bell.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):

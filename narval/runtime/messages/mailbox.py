@@ -79,7 +79,7 @@ class Mailbox:
             waiting.popleft()
             if waiting:
                 senders[sender] = waiting
-        turn.transaction.batch.taken.extend(TakenRow(*pair) for pair in reached.items())
+        turn.transaction.batch.taken.extend(TakenRow(self.number, *pair) for pair in reached.items())
         return done
 
     def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
