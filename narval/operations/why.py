@@ -19,6 +19,7 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, Condition
 from narval.operations import json_forms
 from narval.operations.asker import Asker
+from narval.operations.elsewhere import MOST_FOLLOWED, whereabouts
 from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run
@@ -51,10 +52,17 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
         return await _story(daemon, element)
-    found = find_run(daemon, run)
-    definition, state = definition_and_state(daemon, found)
-    answer = explain(daemon.agent, daemon.rounds.clock.now(), found, definition, state, id)
+    return await _explained(daemon, find_run(daemon, run), MOST_FOLLOWED, id)
+
+
+async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
+    """What `explain` tells, and where the calls are that are waited for, at so many other agents (G37)."""
+    definition, state = definition_and_state(daemon, run)
+    answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
     for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
+        if call.get("agent"):
+            call["at"] = await whereabouts(daemon, run.calls[call["call"]], _explained, left)
+            continue
         asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
         if asked is not None and (place := daemon.executor.places.waits_for(asked)):
             call["place"] = place
@@ -245,7 +253,11 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         line["runs"] = children
     under_way = [run.calls[call] for call in wait.calls if call in run.calls]
     if under_way:
-        line["calls"] = [{"call": call.call, "inputs": list(json_forms.given_to(call))} for call in under_way]
+        line["calls"] = [
+            {"call": call.call, "inputs": list(json_forms.given_to(call))}
+            | ({"agent": call.agent} if call.agent else {})
+            for call in under_way
+        ]
     return line
 
 
