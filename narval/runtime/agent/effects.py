@@ -21,7 +21,8 @@ from narval.runtime.agent.transaction import CallGivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
 
-Act = Callable[[Any, Any], None]
+Act = Callable[[Any, Any, Any], None]
+"""Given the effects of a turn, the run, and the command."""
 
 
 class TurnEffects:
@@ -29,37 +30,31 @@ class TurnEffects:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._agent = transaction, transaction.agent
-        acts: dict[type, Act] = {kind: getattr(self, row.act) for kind, row in EFFECTS.items() if row.act}
-        self._facts = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
-        self._at_once = {kind: (row.in_force, acts[kind]) for kind, row in EFFECTS.items() if row.at_once}
-        self._deferred = {
-            kind: (row.in_force, acts.get(kind)) for kind, row in EFFECTS.items() if not row.at_once
-        }
 
     def apply(self, run: int, command: Command) -> None:
         """Let a command take effect that later decisions of the same advance may read."""
         kind = type(command)
-        facts = self._facts.get(kind)
+        facts = _FACTS.get(kind)
         if facts is not None:
             for fact in facts(run, command):
                 self._transaction.fact(fact)
-        at_once = self._at_once.get(kind)
+        at_once = _AT_ONCE.get(kind)
         if at_once is not None:
             in_force, act = at_once
             active = self._agent.runs[run]
             if in_force is not None:
                 in_force(active, command)
-            act(active, command)
+            act(self, active, command)
 
     def complete(self, run: Run, given: Iterable[Command]) -> None:
         """Let take effect what had to wait until `advance` returned."""
-        deferred = self._deferred
+        deferred = _DEFERRED
         for command in given:
             in_force, act = deferred.get(type(command), _NOTHING)
             if in_force is not None:
                 in_force(run, command)
             if act is not None:
-                act(run, command)
+                act(self, run, command)
 
     # --- elements -------------------------------------------------------------------------------------
 
@@ -163,6 +158,10 @@ class TurnEffects:
 
 
 _NOTHING = (None, None)
+_ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
+_FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
+_AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
+_DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:

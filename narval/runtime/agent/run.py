@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
@@ -203,8 +203,8 @@ class Families:
     def __init__(self, depth: int = 100, size: int = 10_000) -> None:
         self._depth, self._size = depth, size
         self._active: dict[int, int] = {}
-        self._warned: set[int] = set()
-        self._full: set[int] = set()
+        self._warned: dict[int, None] = {}
+        self._full: dict[int, None] = {}
         """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
 
     def limit(self, depth: int, size: int) -> None:
@@ -226,8 +226,8 @@ class Families:
         if left > 0:
             self._active[run.family] = left
         else:
-            self._warned.discard(run.family)
-            self._full.discard(run.family)
+            self._warned.pop(run.family, None)
+            self._full.pop(run.family, None)
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
         """The failure of a call that would make its family too deep or too large; None if it may be made."""
@@ -235,7 +235,7 @@ class Families:
             why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
             return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
         if self._active.get(caller.family, 0) >= self._size:
-            self._full.add(caller.family)
+            self._full[caller.family] = None
         if caller.family in self._full:
             why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
             message = f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family"
@@ -252,7 +252,7 @@ class Families:
             found = f"{active} runs under way (at most {self._size})"
         else:
             return None
-        self._warned.add(run.family)
+        self._warned[run.family] = None
         return f"run {run.eid} of {run.name} was called {found} within run {run.family}"
 
 
@@ -261,6 +261,11 @@ _AGAIN = "see whether a definition calls itself without end, or allow more in et
 
 class RunTable(dict[int, Run]):
     """The runs of an agent by eid; those under way, those that answer calls, those that others called."""
+
+    __slots__ = (
+        "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
+        "families",
+    )  # fmt: skip
 
     def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
         super().__init__()
@@ -274,7 +279,7 @@ class RunTable(dict[int, Run]):
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
         self.families = Families()
-        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
+        self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
 
@@ -284,7 +289,7 @@ class RunTable(dict[int, Run]):
         self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
         if run.phase == "failed":
-            self._failures.append(run.eid)
+            self._note_failure(run)
         if run.active:
             self.active[run.eid] = run
         if run.caller is not None:
@@ -300,9 +305,13 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
-                self._failures.append(run.eid)
+                self._note_failure(run)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)
+
+    def _note_failure(self, run: Run) -> None:
+        self._failures.append(run.eid)
+        del self._failures[:-MOST_FAILURES]
 
     def remove(self, eid: int) -> None:
         """Forget a run."""

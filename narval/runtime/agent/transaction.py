@@ -6,7 +6,6 @@ then `undo` takes them back. Nothing outside is touched.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 import msgspec
@@ -83,7 +82,7 @@ class Transaction:
         """Begin the next turn, at a moment."""
         self.at = at
         self.batch = Batch(self.agent.store.agent)
-        self.outer: deque[tuple[Run, Outer]] = deque()
+        self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
