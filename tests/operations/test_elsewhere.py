@@ -80,7 +80,7 @@ async def test_G37_why_tells_what_the_run_of_the_other_agent_waits_for(
 
 @in_a_loop
 async def test_G37_why_tells_who_has_a_call_that_no_run_answers(scene: Scene) -> None:
-    daemon, run = await started(scene)
+    daemon, _ = await started(scene)
     [shops] = await ask(daemon, "shop", "runs")
     await ask(daemon, "", "suspend", name="ada")
     second = (await ask(daemon, "shop", "start", name="g.passes_on"))["eid"]
