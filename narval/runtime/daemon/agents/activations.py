@@ -81,7 +81,7 @@ class Activations:
         self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
         self.faults, self.record_only = Faults(), maker.record_only
         self._hosts: dict[str, AgentHost] = {}
-        self._wake_ups = WakeUps(rounds, self._come)
+        self._wake_ups = WakeUps(rounds, self._come, self._clock_was_set)
         """For passive agents, and for those at work that may have been idle for long enough."""
         self._calls: dict[str, CallsInFlight] = {}
         """The calls under way of agents that are not at work, or were given up, by id of the agent (G7)."""
@@ -132,8 +132,7 @@ class Activations:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
-        await self._rows.own.submit(lambda turn: None)  # in the same round, or a later one
-        return bool(await done)
+        return bool(await host.answered(done))
 
     def end(self, name: str) -> None:
         """Give up the activation of an agent, if there is one, and all calls of it."""
@@ -179,7 +178,7 @@ class Activations:
             host.dispatcher.resume()
             self._calls.pop(row.id, None)
         host.post(Request(partial(self._begin, host, row, again), self._begun))
-        host.hear_of_faults(partial(self._broke_down, name))
+        host.hear_of_faults(partial(self._broke_down, name, host))
         if not host.loop.record_only:
             host.mail.mailbox.open()
         self._hosts[name] = host
@@ -248,13 +247,18 @@ class Activations:
 
     # --- faults ---------------------------------------------------------------------------------------
 
-    def _broke_down(self, name: str, error: Exception) -> bool:
+    def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
         log.error("a turn of agent %s broke down", name, exc_info=error)
-        host = self._hosts[name]
-        self._give_up(name, host, InternalError(f"agent {name} broke down: {error!r}; the log says where"))
-        self._rest_or_suspend(name, error, host.loop.suspects())
+        if self._hosts.get(name) is host:  # else it was let go within that turn
+            why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
+            self._give_up(name, host, why)
+            self._rest_or_suspend(name, error, host.loop.suspects())
         return True
+
+    def _clock_was_set(self, by: float) -> None:
+        for name, until in self.faults.clock_was_set(by, self._now()):
+            self._wait(name, until)
 
     def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
         """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""

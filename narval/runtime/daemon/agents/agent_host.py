@@ -98,6 +98,10 @@ class AgentHost:
         """Do something within a turn; its result once the turn is recorded. Raises what `work` raises."""
         answer = future()
         self.post(Request(work, partial(settle, answer)))
+        return await self.answered(answer)
+
+    async def answered(self, answer: asyncio.Future[Any]) -> Any:
+        """Work until an answer is there, unless somebody does; it. Raises what it raises."""
         if not self._main_loop.is_at_work:
             await self._main_loop.work_until(answer.done)
         return await answer
