@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 from narval.errors import RequestError
@@ -11,6 +13,7 @@ from narval.operations.documents import elements_in
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.agents.active_memory import resident
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
@@ -18,10 +21,15 @@ from narval.runtime.store.batch import ACTIVE, AgentRow
 
 @operation("read")
 async def agents(daemon: Daemon) -> list[dict[str, Any]]:
-    """The agents, the home's own first: their states, and of those in memory what they hold."""
+    """The agents, the home's own first: their states and what they hold, those in memory their memory too."""
     own = {"name": daemon.files.settings.name, "state": ACTIVE, "why": None, "next": None}
-    rows = daemon.agents.rows
-    return [{**own, **_held(rows.own.agent)}, *(_form(daemon, row) for row in rows.all())]
+    rows = daemon.agents.rows.all()
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if rows else ():
+        elements[agent] += number
+        active[agent] += runs
+    first = {**own, **_held(daemon.agents.rows.own.agent)}
+    return [first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in rows)]
 
 
 @operation("write")
@@ -84,21 +92,26 @@ async def send(
     return {"to": to, "messages": await daemon.host.submit(work)}
 
 
-def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
+def _form(
+    daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
+) -> dict[str, Any]:
+    """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
     host = daemon.agents.at_work.host(row.name)
     due = json_forms.moment(row.wake_at)
-    state = daemon.agents.state_of(row)
-    form = {"name": row.name, "state": state, "why": row.why or None, "next": due}
-    held = dict.fromkeys(("elements", "runs", "calls")) if host is None else _held(host.agent)
-    return {**form, **held}
+    form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
+    if host is not None:
+        return {**form, **_held(host.agent)}
+    calls = daemon.agents.at_work.calls.count(row.id)
+    return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0}
 
 
 def _held(agent: AgentState) -> dict[str, Any]:
-    """The numbers of elements, active runs and calls of an agent in memory, and its next moment."""
+    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment."""
     due = agent.clockwork.timers.next()
     return {
         "elements": len(agent.memory),
         "runs": len(agent.runs.active),
         "calls": sum(len(run.calls) for run in agent.runs.active.values()),
+        "resident": resident(agent),
         **({"next": json_forms.moment(due)} if due is not None else {}),
     }

@@ -89,6 +89,10 @@ class Look(Store):
         """All agents, by number."""
         return self._tables.agents()
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
+
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""
         decided = self._decided.of(agent)

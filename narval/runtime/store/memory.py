@@ -164,6 +164,10 @@ class VolatileStore(Store):
         """All agents that were asked for, by number."""
         return [self._agents[number].identity() for number in sorted(self._agents)]
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """None: its agents are in memory."""
+        return []
+
     def _new(self, agent: int) -> VolatileAgent:
         return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
 

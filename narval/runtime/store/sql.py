@@ -237,6 +237,10 @@ class Database(Store):
         """All agents, by number."""
         return self._tables.agents()
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
+
     def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
         """The store as one agent sees it."""
         return DatabaseAgent(self._tables, agent)

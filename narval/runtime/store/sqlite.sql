@@ -336,6 +336,11 @@ WHERE agents.agent = ?;
 SELECT agents.agent, agents.id, agents.name, agents.state, agents.why, agents.wake_at
 FROM agents ORDER BY agents.agent;
 
+-- name: held by agents
+SELECT elements.agent, count(*) AS count_1, 0
+FROM elements GROUP BY elements.agent UNION ALL SELECT runs.agent, count(*) AS count_2, count(*) FILTER (WHERE runs.phase = 'active') AS anon_1
+FROM runs GROUP BY runs.agent;
+
 -- name: elements
 SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
 FROM elements

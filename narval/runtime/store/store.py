@@ -106,6 +106,9 @@ class Store(Protocol):
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
+
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it."""
 

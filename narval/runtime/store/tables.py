@@ -152,6 +152,7 @@ def _reading() -> dict[str, Statement]:
     return {
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
         "agents": select(*agents.columns).order_by(agents.c.agent),
+        "held by agents": _held_by_agents(),
         "elements": _all(elements, "eid"),
         "element": _all(elements).where(_is(elements.c.eid)),
         "elements of files": _all(elements, "eid").where(_of_files()),
@@ -275,6 +276,13 @@ def _supersede() -> Update:
         .where(*_are(definitions, "kind", "name"), columns.digest != bindparam("the_digest"))
         .values(current=literal_column("false"))
     )
+
+
+def _held_by_agents() -> CompoundSelect[Any]:
+    """Of each agent, the number of its elements, then of its runs and of the active ones among them."""
+    active = func.count().filter(runs.c.phase == literal_column("'active'"))
+    elements_of = select(elements.c.agent, func.count(), literal_column("0")).group_by(elements.c.agent)
+    return union_all(elements_of, select(runs.c.agent, func.count(), active).group_by(runs.c.agent))
 
 
 def _all(table: Table, *order: str) -> Select[Any]:

@@ -46,8 +46,8 @@ class AgentHost:
         self._main_loop = main_loop
         self.use_settings(settings)
         self._waiters = Waiters()
-        self.last_turn = 0.0
-        """The moment of its last turn (seconds since 1970)."""
+        self.last_used = 0.0
+        """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
@@ -84,6 +84,7 @@ class AgentHost:
             yield
         finally:
             self._users -= 1
+            self.last_used = self._main_loop.rounds.clock.now()
 
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
@@ -128,7 +129,7 @@ class AgentHost:
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
-        self.last_turn = turn.transaction.at
+        self.last_used = turn.transaction.at
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
         self.loop.perform(turn)

@@ -209,6 +209,7 @@ CALLS_OF_RUN = (
 AGENTS = (
     *_plain_columns(agent="name", state="state"),
     *(Column(title, _of(title), right=True) for title in ("elements", "runs", "calls")),
+    Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),
 )
