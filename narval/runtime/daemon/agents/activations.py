@@ -32,7 +32,6 @@ from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.wake_ups import WakeUps
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
-from narval.runtime.daemon.waiters import future
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
 log = logging.getLogger("narval.daemon")
@@ -136,9 +135,8 @@ class Activations:
         """Make an agent passive if it has nothing to do; True if it is."""
         if (host := self._hosts.get(name)) is None:
             return True
-        done = future()
-        self._laying_down.begin(name, host, done)
-        return bool(await host.answered(done))
+        request = self._laying_down.request(name, host)
+        return await host.submit(request.work, request.settle) is not None
 
     def end(self, name: str) -> None:
         """Give up the activation of an agent, if there is one, and all calls of it."""
@@ -184,7 +182,7 @@ class Activations:
         self._wait(name, self._now() + host.settings.idle_after)
         self._memory.reckon(host)
         for other in self._memory.over(files.settings.active_memory, host):
-            self._laying_down.begin(other.dispatcher.identity.name, other)
+            other.post(self._laying_down.request(other.dispatcher.identity.name, other))
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -226,7 +224,7 @@ class Activations:
             else:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
-                    self._laying_down.begin(name, host)
+                    host.post(self._laying_down.request(name, host))
 
     def _come_back(self, name: str) -> None:
         """Activate an agent that is passive: something has come of a call of it."""
@@ -268,9 +266,8 @@ class Activations:
             log.error("agent %s is made anew in %g s: %s", name, rest, error)
             self._wait(name, now + rest)
             return
-        why = f"{self.faults.often}: {error}"
-        log.critical("agent %s is suspended: %s", name, why)
-        row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)
+        row = self._rows[name]._replace(state=SUSPENDED, why=f"{self.faults.often}: {error}", wake_at=None)
+        log.critical("agent %s is suspended: %s", name, row.why)
         self._rows.note(row)
         self._rows.own.post(Request(partial(register, row), _ignore))
         self.calls.end(row.id)
