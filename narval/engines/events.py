@@ -13,10 +13,14 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for."""
+    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
+
+    One with `to` is a message to that agent (G28), which no engine is told; such come last.
+    """
 
     xml: bytes
     output: str | None = None
+    to: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -32,12 +36,19 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
+    """Which step of which run called this run, and the elements nearest to that step, nearest rank first.
+
+    A run of another agent has `run` 0 (G33): it was `asked_by` that run of `agent`, in a `call` whose id is
+    that of its message, `depth` agents away from who asked first.
+    """
 
     run: int
     step: str
     call: str
     nearby: tuple[tuple[int, ...], ...] = ()
+    agent: str = ""
+    asked_by: int = 0
+    depth: int = 0
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
