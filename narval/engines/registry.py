@@ -44,7 +44,7 @@ def run_kinds() -> Iterator[str]:
 
 
 def listed_kinds() -> Iterator[str]:
-    """The kinds of runs that a listing has unless it is asked for one: items have a list of their own (P6)."""
+    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6)."""
     return (kind.run for kind in KINDS.values() if kind.engine and not kind.asks)
 
 

@@ -1,4 +1,4 @@
-"""A slow reference of a work item: the rules of P17 to P34 written down once more, as plain loops over people.
+"""A slow reference of a work item: the rules of P17 to P34 written once more, as plain loops over people.
 
 It knows nothing of the engine. It is told the same acts and moments, and says what becomes of each.
 """
