@@ -99,13 +99,17 @@ class Activations:
 
     def start(self) -> None:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
-        now, wanted = self._now(), self._files.always_active
-        for row in self._rows.all():
-            is_due = row.wake_at is not None and row.wake_at <= now
-            if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
+        now, rows = self._now(), self._rows
+        wanted = {row.name for row in rows.in_full() if row.state == ACTIVE}
+        wanted |= {name for name in self._files.always_active if name in rows}
+        wanted |= {name for at, name in rows.moments if at <= now}
+        for row in sorted(rows[name] for name in wanted):
+            if row.state != SUSPENDED:
                 self.go_on_with(row.name, is_start=True)
-            elif row.wake_at is not None:
-                self._wait(row.name, row.wake_at)
+        for at, name in rows.moments:
+            if name not in wanted:
+                self._wait(name, at)
+        rows.begun()
 
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not at work.
