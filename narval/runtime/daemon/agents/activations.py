@@ -132,9 +132,10 @@ class Activations:
             self._rest_or_suspend(name, error)
 
     def go_on_soon(self, name: str) -> None:
-        """Activate an agent in the next round, unless it rests: then it will be anyway."""
-        if name not in self._hosts and self.faults.rest(name, self._now()) is None:
-            self._wait(name, self._now())
+        """Activate an agent in the next round, unless it is suspended, or rests: then it will be anyway."""
+        now, row = self._now(), None if name in self._hosts else self._rows.get(name)
+        if row is not None and row.state != SUSPENDED and self.faults.rest(name, now) is None:
+            self._wait(name, now)
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
@@ -213,7 +214,7 @@ class Activations:
         self._files.leave(host)
         self._memory.leave(host)
         performing = host.dispatcher
-        self.calls.keep(performing.identity.id, performing.in_flight, partial(self._come_back, name))
+        self.calls.keep(performing.identity.id, performing.in_flight, partial(self.go_on_soon, name))
         host.give_up(error)
 
     # --- coming to rest -------------------------------------------------------------------------------
@@ -233,12 +234,6 @@ class Activations:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
                     self._laying_down.begin(name, host)
-
-    def _come_back(self, name: str) -> None:
-        """Activate an agent that is passive: something has come of a call of it."""
-        row = self._rows.get(name)
-        if row is not None and row.state != SUSPENDED and self.faults.rest(name, self._now()) is None:
-            self._wait(name, self._now())
 
     def _wait(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment; None: no more."""
