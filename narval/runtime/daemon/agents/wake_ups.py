@@ -11,12 +11,14 @@ from narval.runtime.daemon.rounds import Alarm, Rounds
 class WakeUps:
     """The moments at which agents are looked after; `come` is called in the round of the nearest.
 
-    The heap may have moments that count no more: they are dropped when they come to the top, or are most of
-    it.
+    `clock_was_set` is called with the seconds by which the clock was. The heap may have moments that count no
+    more: they are dropped when they come to the top, or are most of it.
     """
 
-    def __init__(self, rounds: Rounds, come: Callable[[float], None]) -> None:
-        self._rounds, self._alarm = rounds, Alarm(come)
+    def __init__(
+        self, rounds: Rounds, come: Callable[[float], None], clock_was_set: Callable[[float], None]
+    ) -> None:
+        self._rounds, self._alarm = rounds, Alarm(come, clock_was_set)
         self._heap: list[tuple[float, str]] = []
         self._at: dict[str, float] = {}
         self._asked: float | None = None
