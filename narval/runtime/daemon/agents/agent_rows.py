@@ -29,7 +29,7 @@ class AgentRows:
         self._rows: dict[str, AgentRow | int] = {}
         """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
-        """When agents are to be activated, as the store has it at the start; in no order."""
+        """Moments at which agents are to be activated, as the store has them at the start; in no order."""
         for row in store.agents():
             if row.agent != HOME_AGENT:
                 self.note(row)
