@@ -24,6 +24,11 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "history": ("history",),
     "why": ("why",),
     "signals": ("signal",),
+    "work": (
+        "worklist", "work_item", "claim", "release", "save", "delegate", "answer", "take_back", "refuse",
+        "reassign",
+    ),
+    "work_log": ("work_log",),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

@@ -148,7 +148,10 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
-            if self.agent.watches.index.interested(run.kind):
+            watches = self.agent.watches
+            if run.kind in watches.altered:
+                watches.altered[run.kind][run.eid] = None
+            if watches.index.interested(run.kind):
                 self._show(run)
         if transaction.unsettled:
             transaction.settle()

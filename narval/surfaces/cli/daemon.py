@@ -21,6 +21,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
+from narval.surfaces.cli.render.work import ITEMS
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
@@ -185,6 +186,9 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     if summary["later"]:
         click.echo("\nto come:")
         table(LATER, summary["later"])
+    if summary["work"]:
+        click.echo("\nwaits for people (`narval work`):")
+        table(ITEMS, summary["work"])
 
 
 @contextmanager
