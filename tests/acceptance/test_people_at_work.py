@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import NarvalError, WorkError
+from narval.errors import NarvalError, WorkRefusedError
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make
 
@@ -115,7 +115,7 @@ def test_P80_until_idle_lists_what_waits_for_people(narval: Narval) -> None:
     assert done.returncode == 0
     assert b"waits for people" in done.stdout
     assert b"Approve a desk" in done.stdout
-    assert [row["title"] for row in narval.ask("run", "--until-idle")["work"]] == ["Approve a desk"]
+    assert [row["title"] for row in narval.ask("run", "--until-idle")["asked"]] == ["Approve a desk"]
 
 
 def test_P46_follow_tells_of_each_item_once_it_is_offered(narval: Narval) -> None:
@@ -151,7 +151,7 @@ def test_P21_a_thousand_claims_at_once_and_one_person_has_it(narval: Narval) -> 
                     try:
                         client.ask("claim", item=item)
                         said.append((name, "yes"))
-                    except WorkError as error:
+                    except WorkRefusedError as error:
                         said.append((name, error.kind))
 
         threads = [threading.Thread(target=claim, args=(name,)) for name in names]
@@ -217,5 +217,5 @@ def test_a_kind_goes_through_the_socket(narval: Narval) -> None:
     with narval.running(), Client(narval.home / "var/control.sock", acting_as="ann") as ann:
         with pytest.raises(NarvalError) as raised:
             ann.ask("claim", item=99)
-        assert isinstance(raised.value, WorkError)
+        assert isinstance(raised.value, WorkRefusedError)
         assert raised.value.kind == "no-item"

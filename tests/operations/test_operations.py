@@ -16,7 +16,7 @@ import narval
 from narval import operations as package
 from narval.errors import ElementError, PatternError, RequestError
 from narval.operations.asker import PROGRAM, SCOPES, Asker, Scope
-from narval.operations.daemon import work
+from narval.operations.daemon.requests import work
 from narval.operations.operations import OPERATIONS, invoke
 from narval.operations.registry import Operation
 from narval.surfaces.cli.render import answers

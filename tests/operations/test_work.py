@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.errors import RequestError, WorkError
+from narval.errors import RequestError, WorkRefusedError
 from narval.operations.asker import Asker
 from narval.runtime.system.clock import SimulatedClock
 
@@ -70,7 +70,7 @@ class Home:
         return getattr(self.agent, operation)(*arguments, **named)
 
     def refusal(self, by: str, operation: str, *arguments: Any, **named: Any) -> str:
-        with pytest.raises(WorkError) as raised:
+        with pytest.raises(WorkRefusedError) as raised:
             self.does(by, operation, *arguments, **named)
         return raised.value.kind
 
@@ -120,7 +120,7 @@ def test_P82_an_item_that_one_may_not_see_is_as_one_that_is_not_there(at_work: H
     item = at_work.start("w.approve", REQUEST)
     run = at_work.start("w.any")
     for number, operation in ((item, "work_item"), (999, "work_item"), (item, "claim"), (999, "answer")):
-        with pytest.raises(WorkError) as raised:
+        with pytest.raises(WorkRefusedError) as raised:
             at_work.does("eve", operation, number)
         assert raised.value.kind == "no-item"
         assert str(raised.value) == f"there is no item {number} that you may see; `narval work` lists yours"
@@ -149,7 +149,7 @@ def test_P47_an_item_as_plain_data(at_work: Home) -> None:
     assert at_work.does("ben", "work_item", item)["draft"] == {}
     assert at_work.does("ben", "work_item", item)["may"] == []
     assert at_work.does("cleo", "work_item", item)["may"] == ["release", "reassign"], "an administrator"
-    with pytest.raises(WorkError) as raised:
+    with pytest.raises(WorkRefusedError) as raised:
         at_work.does("ann", "answer", item, "approve", shown="0" * 64)
     assert raised.value.kind == "changed"
 
@@ -172,7 +172,7 @@ def test_P20_each_act_and_its_refusals(at_work: Home) -> None:
     at_work.does("ann", "claim", item)
     assert at_work.refusal("ben", "answer", item, "approve") == "claimed"
     assert at_work.refusal("ann", "answer", item, "aprove") == "no-outcome"
-    with pytest.raises(WorkError) as raised:
+    with pytest.raises(WorkRefusedError) as raised:
         at_work.does("ann", "answer", item, "reject")
     assert (raised.value.kind, str(raised.value)) == (
         "bad-field",
@@ -207,7 +207,7 @@ def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
 def test_P45_who_is_nobody_can_do_nothing(at_work: Home) -> None:
     item = at_work.start("w.any")
     assert at_work.refusal("zoe", "claim", item) == "not-eligible"
-    with pytest.raises(WorkError, match="a program speaks for nobody"):
+    with pytest.raises(WorkRefusedError, match="a program speaks for nobody"):
         at_work.does("", "claim", item)
     assert at_work.items("") == [item], "a program of the home's owner sees all"
     with pytest.raises(RequestError, match="only administrators see what ben is asked"):

@@ -81,7 +81,7 @@ def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bo
     return state.over or definition.rules.open_votes or person in state.votes
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False):
+class _ItemEntry(msgspec.Struct, frozen=True, gc=False):
     keys: frozenset[Key]
     order: Order
 
@@ -90,7 +90,7 @@ class Worklist:
     """The open items by whom they concern, kept in step with them: a change costs what changes (P83)."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, _Entry] = {}
+        self._entries: dict[int, _ItemEntry] = {}
         self._by_key: dict[Key, dict[int, None]] = {}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class Worklist:
         if state.over or state.status == "ready":
             self.drop(eid)
             return
-        entry = _Entry(frozenset(_keys(definition, state)), _order(eid, state))
+        entry = _ItemEntry(frozenset(_keys(definition, state)), _order(eid, state))
         before = self._entries.get(eid)
         if before is None or before.keys != entry.keys:
             self.drop(eid)

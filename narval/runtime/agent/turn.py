@@ -151,20 +151,16 @@ class Turn:
             watches = self.agent.watches
             if run.kind in watches.altered:
                 watches.altered[run.kind][run.eid] = None
-            if watches.index.interested(run.kind):
-                self._show(run)
+            if watches.index.interested(run.kind):  # those that watch for such see what became of it (N2)
+                element = self.agent.memory.element(run.eid)
+                if element is not None:
+                    transaction.offer(element)
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
             self._save(run)
-
-    def _show(self, run: Run) -> None:
-        """Offer the element of a run: those that watch for such see what has become of it (N2)."""
-        element = self.agent.memory.element(run.eid)
-        if element is not None:
-            self.transaction.offer(element)
 
     def _save(self, run: Run) -> None:
         """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""

@@ -21,10 +21,10 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
-from narval.surfaces.cli.render.work import ITEMS
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
+from narval.surfaces.cli.work.tables import ITEMS
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,9 +74,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations import daemon as operations
+    from narval.operations.daemon import requests as operations
+    from narval.operations.daemon.status import status as status_of
     from narval.operations.definitions import definitions
-    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -186,9 +186,9 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     if summary["later"]:
         click.echo("\nto come:")
         table(LATER, summary["later"])
-    if summary["work"]:
+    if summary["asked"]:
         click.echo("\nwaits for people (`narval work`):")
-        table(ITEMS, summary["work"])
+        table(ITEMS, summary["asked"])
 
 
 @contextmanager

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from narval.operations import work, work_log
+from narval.operations.work import acts, items, log
 from narval.surfaces.python.forward import forward
 
 
 class OfWork:
-    """What people are asked, and what they answer. What the rules refuse raises WorkError."""
+    """Worklists, items and answers. An act that the rules refuse raises WorkRefusedError."""
 
-    worklist = forward(work.worklist)
-    work_item = forward(work.work_item)
-    claim = forward(work.claim)
-    release = forward(work.release)
-    save = forward(work.save)
-    delegate = forward(work.delegate)
-    answer = forward(work.answer)
-    take_back = forward(work.take_back)
-    refuse = forward(work.refuse)
-    reassign = forward(work.reassign)
-    work_log = forward(work_log.work_log)
+    worklist = forward(items.worklist)
+    work_item = forward(items.work_item)
+    claim = forward(acts.claim)
+    release = forward(acts.release)
+    save = forward(acts.save)
+    delegate = forward(acts.delegate)
+    answer = forward(acts.answer)
+    take_back = forward(acts.take_back)
+    refuse = forward(acts.refuse)
+    reassign = forward(acts.reassign)
+    work_log = forward(log.work_log)

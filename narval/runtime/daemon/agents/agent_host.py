@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from narval.errors import NarvalError
 from narval.memory.elements.error_element import read_error
@@ -18,6 +18,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
+from narval.runtime.daemon.agents.listings import Listings
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
@@ -28,19 +29,6 @@ log = logging.getLogger("narval.daemon")
 
 MOST_LOGGED = 1_000
 """So many characters of an error's message are in the log."""
-
-
-class Listing(Protocol):
-    """An index of runs of one kind."""
-
-    def put(self, eid: int, definition: Any, state: Any, /) -> None:
-        """Know a run as it is now."""
-
-    def drop(self, eid: int, /) -> None:
-        """Know a run no more."""
-
-
-T = TypeVar("T", bound=Listing)
 
 
 class AgentHost:
@@ -63,8 +51,7 @@ class AgentHost:
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
-        self._listings: dict[str, Any] = {}
-        """Indexes of runs, by kind, once somebody has asked for one."""
+        self.listings = Listings(loop.agent)
 
     @property
     def agent(self) -> AgentState:
@@ -159,23 +146,6 @@ class AgentHost:
     def broke_down(self, error: Exception) -> bool:
         """Hear that a turn broke down; True if that costs this activation alone."""
         return self._on_fault(error)
-
-    def listing(self, kind: str, make: Callable[[], T]) -> T:
-        """An index of the runs of a kind under way, brought up to date; `make` makes the first (P83)."""
-        runs, altered = self.agent.runs, self.agent.watches.altered.get(kind)
-        found = self._listings.get(kind)
-        if found is None or altered is None:
-            found = self._listings[kind] = make()
-            altered = self.agent.watches.follow(kind)
-            altered.update((eid, None) for eid, run in runs.active.items() if run.kind == kind)
-        for eid in altered:
-            run = runs.active.get(eid)
-            if run is None or run.state is None:
-                found.drop(eid)
-            else:
-                found.put(eid, run.definition, run.state)
-        altered.clear()
-        return found
 
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""

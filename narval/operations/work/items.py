@@ -1,4 +1,4 @@
-"""Operations of people on their work (P20, P44, P47): the engine has the rules, these only say who asks."""
+"""The operations `worklist` and `work_item`: what people are asked, as they may see it (P35, P44, P47)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from typing import Any, NamedTuple
 from narval.definitions.people.directory import Directory, day_of
 from narval.definitions.suggestions import closest
 from narval.definitions.work.definition import WorkDefinition
-from narval.engines.commands import Answer
-from narval.engines.events import PersonsAct, Plain, Signalled
 from narval.engines.work.eligibility import asked
 from narval.engines.work.explain import is_overdue
 from narval.engines.work.listing import Worklist, acts_open_to, may_see, shows_votes
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import PHASES
-from narval.errors import RequestError, UnreadableError, WorkError
+from narval.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
-from narval.operations.signals import say
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 
 WORK = WorkDefinition.kind
-
-TERMINAL = "terminal"
-"""The way of who asks at the control socket, or in this program (P45)."""
 
 Form = dict[str, Any]
 
@@ -38,7 +32,7 @@ Form = dict[str, Any]
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
-    """The person who asks: by their login, or whoever they act for. Raises WorkError (P45)."""
+    """The person who asks: by their login, or whoever they act for. Raises WorkRefusedError (P45)."""
     people = daemon.agent.lookup.people
     found = people.person(asker.person) if asker.actor else people.by_login(asker.person)
     if found is None and not asker.actor and asker.way == "python":
@@ -46,32 +40,32 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
     if found is not None:
         return found.name
     if not asker.person:
-        raise WorkError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
+        raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
     add = f'add login = "{asker.person}" to theirs' if not asker.actor else "name one of those there are"
-    raise WorkError("not-eligible", f"{asker.person} is nobody in etc/people.toml; {add}")
+    raise WorkRefusedError("not-eligible", f"{asker.person} is nobody in etc/people.toml; {add}")
 
 
 def onlooker(daemon: Daemon, asker: Asker) -> str | None:
     """The person who looks; None for a program, and for the home's owner and root where they are nobody.
 
-    Raises WorkError for others who are nobody.
+    Raises WorkRefusedError for others who are nobody.
     """
     if not asker.person:
         return None
     try:
         return person_of(daemon, asker)
-    except WorkError:
+    except WorkRefusedError:
         if asker.actor or asker.uid not in (0, _owner(daemon)):
             raise
         return None
 
 
-def _no_item(item: int) -> WorkError:
+def _no_item(item: int) -> WorkRefusedError:
     """The same words for one that is not there and one that may not be seen: numbers tell nothing (P82)."""
-    return WorkError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
+    return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
 
 
-class Look:
+class WorkLook:
     """The items of an agent as a person may see them now; None stands for whoever may see all."""
 
     def __init__(self, daemon: Daemon, person: str | None) -> None:
@@ -80,7 +74,7 @@ class Look:
         self._daemon = daemon
 
     def item(self, eid: int) -> tuple[Run, WorkDefinition, WorkState]:
-        """An item. Raises WorkError for one that is not there, or not to be seen."""
+        """An item. Raises WorkRefusedError for one that is not there, or not to be seen."""
         run = self.agent.runs.get(eid)
         if run is None or run.engine.definition_kind != WORK:
             raise _no_item(eid)
@@ -97,7 +91,7 @@ class Look:
 
     def open_items(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
         """The open items that the person may see, in order: found by person and role (P83)."""
-        listed = self._daemon.host.listing(WORK, Worklist)
+        listed = self._daemon.host.listings.of(WORK, Worklist)
         if self.person is None or self.view.people.is_admin(self.person):
             eids = listed.all()
         else:
@@ -114,7 +108,7 @@ class Look:
             if run is not None and not run.active and run.engine.definition_kind == WORK:
                 try:
                     yield self.item(eid)
-                except WorkError:
+                except WorkRefusedError:
                     continue
 
     def acts(self, definition: WorkDefinition, state: WorkState) -> list[str]:
@@ -168,12 +162,12 @@ class _Shown(NamedTuple):
 
     async def rows(self, daemon: Daemon) -> list[Form]:
         """Their rows, in order."""
-        look = Look(daemon, self.person)
+        look = WorkLook(daemon, self.person)
         items = look.items_over() if self.state in PHASES else look.open_items()
         return await gathered(self._found(look, items), self.limit)
 
     def _found(
-        self, look: Look, items: Iterator[tuple[Run, WorkDefinition, WorkState]]
+        self, look: WorkLook, items: Iterator[tuple[Run, WorkDefinition, WorkState]]
     ) -> Iterator[Form | None]:
         passed = self.after is None
         for run, definition, state in items:
@@ -240,7 +234,7 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
 @operation("read")
 async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """One item: the text that is shown, its outcomes and fields, one's draft, what one may do (P47)."""
-    look = Look(daemon, onlooker(daemon, asker))
+    look = WorkLook(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
     person = look.person or ""
     votes = [vote.outcome for vote in state.votes.values()]
@@ -290,107 +284,3 @@ def _text(daemon: Daemon, run: Run) -> str | None:
         if line["what"] == "Offered":
             return str(line["text"])
     return None
-
-
-# --- acts -------------------------------------------------------------------------------------------------
-
-
-async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> Form:
-    """Tell an item what a person does; what became of it. Raises WorkError."""
-    person = person_of(daemon, asker)
-    run, _, state = Look(daemon, person).item(item)
-    told = Signalled(
-        0,
-        0.0,
-        "",
-        act,
-        (),
-        {name: value for name, value in arguments.items() if value not in (None, "")},
-        person,
-        asker.actor,
-        PersonsAct(TERMINAL if asker.way in ("", "socket", "python") else asker.way, asker.session),
-    )
-    if run.active:
-        answers: list[Answer] = []
-        await daemon.host.submit(lambda turn: answers.extend(say(turn, run.eid, told)))
-        if not answers:
-            raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
-        problem, value = answers[0].problem, answers[0].value
-        if problem is None:
-            return {"item": item, "work": run.name, "by": person, **(value or {})}
-        raise WorkError(problem.kind, problem.message, problem.detail)
-    whom = f" by {state.ended_by}" if state.ended_by else ""
-    outcome = f": {state.outcome}" if state.outcome else ""
-    raise WorkError("over", f"it is {state.status}{whom} since {moment(run.ended)}{outcome}")
-
-
-@operation("people")
-async def claim(
-    daemon: Daemon, item: int, shown: str | None = None, *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Take an item, so that nobody else does (P21). With `shown`, only if that is its text."""
-    return await _act(daemon, asker, item, "claim", shown=shown)
-
-
-@operation("people")
-async def release(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Give an item back (P23); the draft stays. An administrator may give back what another has."""
-    return await _act(daemon, asker, item, "release", reason=reason)
-
-
-@operation("people")
-async def save(
-    daemon: Daemon,
-    item: int,
-    fields: dict[str, str | list[str]] | None = None,
-    *,
-    asker: Asker = PROGRAM,
-) -> dict[str, Any]:
-    """Keep a draft of the fields, and take the item."""
-    return await _act(daemon, asker, item, "save", fields=_plain(fields))
-
-
-@operation("people")
-async def delegate(
-    daemon: Daemon, item: int, to: str, word: str = "", *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Hand an item to another person, with a word (P25)."""
-    return await _act(daemon, asker, item, "delegate", to=to, word=word)
-
-
-@operation("people")
-async def answer(
-    daemon: Daemon,
-    item: int,
-    outcome: str = "",
-    fields: dict[str, str | list[str]] | None = None,
-    shown: str | None = None,
-    *,
-    asker: Asker = PROGRAM,
-) -> dict[str, Any]:
-    """Answer an item with an outcome and the values of its fields; with `shown`, only if that is its text."""
-    return await _act(daemon, asker, item, "answer", outcome=outcome, fields=_plain(fields), shown=shown)
-
-
-@operation("people")
-async def take_back(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take back what one has answered, where several answer and the item goes on (P26)."""
-    return await _act(daemon, asker, item, "take-back")
-
-
-@operation("people")
-async def refuse(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take oneself out for good, with a reason (P23)."""
-    return await _act(daemon, asker, item, "refuse", reason=reason)
-
-
-@operation("people")
-async def reassign(
-    daemon: Daemon, item: int, to: list[str], reason: str = "", *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Offer an item to others, as an administrator (P20)."""
-    return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
-
-
-def _plain(fields: dict[str, str | list[str]] | None) -> Plain:
-    return {**fields} if fields else None

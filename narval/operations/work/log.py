@@ -11,7 +11,7 @@ from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
-from narval.operations.work import Look, onlooker
+from narval.operations.work.items import WorkLook, onlooker
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 
@@ -35,7 +35,7 @@ async def work_log(
 
     Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
     """
-    look = Look(daemon, onlooker(daemon, asker))
+    look = WorkLook(daemon, onlooker(daemon, asker))
     if item is not None:
         runs: Iterable[Run] = (look.item(item)[0],)
     else:

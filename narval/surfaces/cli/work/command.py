@@ -1,4 +1,4 @@
-"""The command work: what people are asked, and how they answer at a terminal (P44, P46)."""
+"""The command work: items listed, shown and answered at a terminal (P44, P46)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from narval.errors import WorkError
+from narval.errors import WorkRefusedError
 from narval.operations.text import Row, clean, clean_lines, moment, zone
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import fields, table
-from narval.surfaces.cli.render.work import ITEMS, LOG
 from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.work.tables import ITEMS, LOG
 
 ACTS = (
     "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
@@ -144,7 +144,7 @@ def _answered(session: Session, item: int, outcome: str, pairs: Pairs) -> dict[s
                 "answer", item=item, outcome=outcome, fields=values, shown=text
             )
             return found
-        except WorkError as error:
+        except WorkRefusedError as error:
             if shown is None or error.kind != "bad-field":
                 raise
             click.echo(clean_lines(str(error)), err=True)
@@ -154,7 +154,7 @@ def _answered(session: Session, item: int, outcome: str, pairs: Pairs) -> dict[s
                     values[field["name"]] = _asked(field, outcome, shown, values[field["name"]])
 
 
-def _fields_in(error: WorkError) -> set[str]:
+def _fields_in(error: WorkRefusedError) -> set[str]:
     import json
 
     return {str(found.get("field")) for found in json.loads(error.detail or "[]")}

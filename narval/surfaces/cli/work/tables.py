@@ -11,7 +11,7 @@ from narval.surfaces.cli.render.tables import Column
 _NOT_LISTED = frozenset(
     {"seq", "at", "item", "work", "did", "by", "actor", "way", "role", "for", "session", "shown", "directory"}
 )
-"""What has a column of its own, and digests."""
+"""Keys that have a column of their own, and digests."""
 
 
 def _of(key: str) -> Callable[[Row], object]:
