@@ -153,18 +153,11 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
-<<<<<<< HEAD
             watches = self.agent.watches
             if run.kind in watches.altered:
                 watches.altered[run.kind][run.eid] = None
-            if watches.index.interested(run.kind):  # those that watch for such see what became of it (N2)
-                element = self.agent.memory.element(run.eid)
-                if element is not None:
-                    transaction.offer(element)
-=======
-            if self.agent.watches.index.interested(run.kind):
+            if watches.index.interested(run.kind):
                 _show(self.transaction, run)
->>>>>>> main
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
