@@ -123,8 +123,9 @@ class Turn:
                 self._undo(run, event, error.kind, str(error))
             except Exception as error:
                 log.exception("run %d of %s broke down", run.eid, run.name)
-                message = f"narval failed while it followed {run.name}: {error!r}"
-                self._undo(run, event, "internal-error", message)
+                self._undo(
+                    run, event, "internal-error", f"narval failed as it followed {run.name}: {error!r}"
+                )
             else:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
@@ -153,10 +154,9 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
-            watches = self.agent.watches
-            if run.kind in watches.altered:
-                watches.altered[run.kind][run.eid] = None
-            if watches.index.interested(run.kind):
+            if run.kind in self.agent.watches.altered:
+                self.agent.watches.altered[run.kind][run.eid] = None
+            if self.agent.watches.index.interested(run.kind):
                 _show(self.transaction, run)
         if transaction.unsettled:
             transaction.settle()
