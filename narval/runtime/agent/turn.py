@@ -163,15 +163,7 @@ class Turn:
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
-            self._save(run)
-
-    def _save(self, run: Run) -> None:
-        """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
-        batch, last = self.transaction.batch, self.agent.numbers.last
-        data = codec.encode_snapshot(run.state, run.commands())
-        batch.snapshots.append(SnapshotRow(run.eid, last, data))
-        batch.trimmed.append((run.eid, last, self.agent.history_entries))
-        run.snapshot_taken(len(data))
+            _save(self.transaction, run)
 
     # --- runs that fail ---------------------------------------------------------------------------------
 
@@ -248,3 +240,12 @@ def _show(transaction: Transaction, run: Run) -> None:
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)
+
+
+def _save(transaction: Transaction, run: Run) -> None:
+    """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+    batch, last = transaction.batch, transaction.agent.numbers.last
+    data = codec.encode_snapshot(run.state, run.commands())
+    batch.snapshots.append(SnapshotRow(run.eid, last, data))
+    batch.trimmed.append((run.eid, last, transaction.agent.history_entries))
+    run.snapshot_taken(len(data))
