@@ -59,7 +59,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
 
 
 async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
-    """The answer of `explain`, with where the calls are that are waited for, at so many other agents (G37)."""
+    """The answer of `explain`, and where the calls are that are waited for, at so many other agents (G37)."""
     definition, state = definition_and_state(daemon, run)
     answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
     for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
