@@ -10,10 +10,11 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched
+from narval.errors import ActionError
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.memory.lineage import in_force
-from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.jobs import ForgetRun, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
@@ -32,6 +33,7 @@ class TurnEffects:
         acts: dict[type, Act] = {kind: getattr(self, row.act) for kind, row in EFFECTS.items() if row.act}
         self._facts = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
         self._at_once = {kind: (row.in_force, acts[kind]) for kind, row in EFFECTS.items() if row.at_once}
+        self._at_once[commands.SetTimer] = (None, self.admit_timer)
         self._deferred = {
             kind: (row.in_force, acts.get(kind)) for kind, row in EFFECTS.items() if not row.at_once
         }
@@ -105,6 +107,11 @@ class TurnEffects:
     def unwatch(self, run: Run, command: commands.Unwatch) -> None:
         """Wake it for them no more."""
         self._agent.watches.remove(run.eid, command.watch)
+
+    def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
+        """Raise ActionError where the agent waits for as many moments as it may (G16)."""
+        if command.wake not in run.wakes and (over := self._agent.no_room_for_moment()):
+            raise ActionError(over, OVER_LIMIT, final=True)
 
     def set_timer(self, run: Run, command: commands.SetTimer) -> None:
         """Wake the run at a moment."""

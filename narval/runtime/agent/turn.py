@@ -10,11 +10,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
-from narval.engines.events import CallStarting, Cancelled, Event, Matched, Produced, Returned, TimerFired
+from narval.engines.events import (
+    CallStarting,
+    Cancelled,
+    Event,
+    Failure,
+    Matched,
+    Produced,
+    Returned,
+    TimerFired,
+)
 from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
-from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.controls import Controls
 from narval.runtime.agent.effects import TurnEffects, start_again
 from narval.runtime.agent.forgetting import forget_run
@@ -98,6 +107,9 @@ class Turn:
         if type(event) is Returned or type(event) is Produced or type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
+            free, memory = self.agent.free, self.agent.memory
+            if memory.next_eid > free.eids or memory.elements.bytes > free.bytes:
+                event = self._within_limits(run, event)
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
         telling = self.transaction.telling
@@ -127,6 +139,20 @@ class Turn:
             telling.blame(run_eid, event)
             raise
         return True
+
+    def _within_limits(
+        self, run: Run, event: Returned | Produced | CallStarting
+    ) -> Returned | Produced | CallStarting:
+        """What a call gave, or in its place that memory has no room for that (G16); a source is given up."""
+        if isinstance(event, CallStarting) or not event.elements:
+            return event
+        over = self.agent.no_room_for([element.xml for element in event.elements])
+        if not over:
+            return event
+        log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
+        if type(event) is Produced:
+            self.transaction.outer.append((run, CancelCall(event.call)))
+        return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
 
     def fire(self, run_eid: int, wake: str) -> None:
         """Tell a run that its timer fired, if it still waits for that."""
