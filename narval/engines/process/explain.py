@@ -14,7 +14,7 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
-from narval.engines.run_element import add_caller, finished
+from narval.engines.run_state import add_caller, finished
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""

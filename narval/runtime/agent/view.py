@@ -29,11 +29,13 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 
 
 class Surroundings(msgspec.Struct):
-    """Sources of decisions beside memory: schemas, the user's code, the files of programs."""
+    """Sources of decisions beside memory: schemas, the user's code, and the way to other agents."""
 
     schemas: Schemas
     ask: Ask
     is_up_to_date: IsUpToDate | None
+    correspond: Callable[[Any], None] = lambda turn: None
+    """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""
@@ -106,6 +108,13 @@ class TurnView(LiveMemory):
         """The caller of a run."""
         known = self._agent.runs.get(run)
         return known.caller if known is not None else None
+
+    def started_by(self, run: int) -> str:
+        """The person who started the top-level run that a run belongs to."""
+        known = self._agent.runs.get(run)
+        while known is not None and known.caller is not None:
+            known = self._agent.runs.get(known.caller.run)
+        return known.by if known is not None else ""
 
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""
