@@ -82,7 +82,7 @@ class Free(NamedTuple):
 
     @classmethod
     def within(cls, limits: AgentSettings) -> Free:
-        """Those of an agent with these limits."""
+        """The eids and bytes of an agent with these limits."""
         is_usual = limits.element_bytes >= MAX_BYTES
         return cls(
             usable(limits.elements) - ONE_CALL, usable(limits.bytes) - 4 * MAX_BYTES if is_usual else -1

@@ -109,7 +109,7 @@ class Turn:
                 return False
             free, memory = self.agent.free, self.agent.memory
             if memory.next_eid > free.eids or memory.elements.bytes > free.bytes:
-                event = self._within_limits(run, event)
+                event = _within_limits(self.transaction, run, event)
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
         telling = self.transaction.telling
@@ -139,20 +139,6 @@ class Turn:
             telling.blame(run_eid, event)
             raise
         return True
-
-    def _within_limits(
-        self, run: Run, event: Returned | Produced | CallStarting
-    ) -> Returned | Produced | CallStarting:
-        """What a call gave, or in its place that memory has no room for that (G16); a source is given up."""
-        if isinstance(event, CallStarting) or not event.elements:
-            return event
-        over = self.agent.no_room_for([element.xml for element in event.elements])
-        if not over:
-            return event
-        log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
-        if type(event) is Produced:
-            self.transaction.outer.append((run, CancelCall(event.call)))
-        return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
 
     def fire(self, run_eid: int, wake: str) -> None:
         """Tell a run that its timer fired, if it still waits for that."""
@@ -256,3 +242,20 @@ class Turn:
         if why:
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _within_limits(
+    transaction: Transaction, run: Run, event: Returned | Produced | CallStarting
+) -> Returned | Produced | CallStarting:
+    """An event of a call; in place of one that gives what memory has no room for, that the call failed of it,
+    and of a source, that it is given up (G16).
+    """
+    if isinstance(event, CallStarting) or not event.elements:
+        return event
+    over = transaction.agent.no_room_for([element.xml for element in event.elements])
+    if not over:
+        return event
+    log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
+    if type(event) is Produced:
+        transaction.outer.append((run, CancelCall(event.call)))
+    return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
