@@ -101,15 +101,18 @@ class Turn:
 
         Raises StoreError.
         """
-        run = self.agent.runs.active.get(run_eid)
+        run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:
             return False
-        if type(event) is Returned or type(event) is Produced or type(event) is CallStarting:
+        if type(event) is Returned or type(event) is Produced:
             if event.call not in run.calls:
                 return False
-            free, memory = self.agent.free, self.agent.memory
-            if memory.next_eid > free.eids or memory.elements.bytes > free.bytes:
+            if event.elements and event.elements[-1].to:
+                return _tell_and_send(self, run, event)
+            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
+        elif type(event) is CallStarting and event.call not in run.calls:
+            return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
         telling = self.transaction.telling
@@ -161,19 +164,13 @@ class Turn:
             if run.restate():
                 transaction.alter(run)
             if self.agent.watches.index.interested(run.kind):
-                self._show(run)
+                _show(self.transaction, run)
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
             self._save(run)
-
-    def _show(self, run: Run) -> None:
-        """Offer the element of a run: those that watch for such see what has become of it (N2)."""
-        element = self.agent.memory.element(run.eid)
-        if element is not None:
-            self.transaction.offer(element)
 
     def _save(self, run: Run) -> None:
         """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
@@ -244,14 +241,10 @@ class Turn:
         return bool(why)
 
 
-def _within_limits(
-    transaction: Transaction, run: Run, event: Returned | Produced | CallStarting
-) -> Returned | Produced | CallStarting:
-    """An event of a call; in place of one that gives what memory has no room for, that the call failed of it,
-    and of a source, that it is given up (G16).
+def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
+    """What a call gave; in place of what memory has no room for, that the call failed of it, and a source is
+    given up (G16).
     """
-    if isinstance(event, CallStarting) or not event.elements:
-        return event
     over = transaction.agent.no_room_for([element.xml for element in event.elements])
     if not over:
         return event
@@ -259,3 +252,19 @@ def _within_limits(
     if type(event) is Produced:
         transaction.outer.append((run, CancelCall(event.call)))
     return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
+
+
+def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:
+    """Tell a run what its call gave back, and send the rest to other agents (G28)."""
+    kept = tuple([output for output in event.elements if not output.to])
+    is_told = turn.tell(run.eid, replace(event, elements=kept))
+    if is_told:
+        turn.surroundings.send(turn, run, event.call, event.elements[len(kept) :])
+    return is_told
+
+
+def _show(transaction: Transaction, run: Run) -> None:
+    """Offer the element of a run: those that watch for such see what has become of it (N2)."""
+    element = transaction.agent.memory.element(run.eid)
+    if element is not None:
+        transaction.offer(element)

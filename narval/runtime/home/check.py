@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from narval.definitions import kinds
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
-from narval.errors import DefinitionError, Fault
+from narval.definitions.suggestions import closest
+from narval.errors import DefinitionError, Fault, SettingsError, StoreError
+from narval.runtime.home.agents.folders import read_folders
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import read_settings
+from narval.runtime.home.settings import Settings, read_settings
+from narval.runtime.store.open import look_into
 from narval.runtime.system.cgroup import obstacle
 
 
@@ -32,6 +35,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     _, of_people = read_people(home.path)
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
     faults += _warnings(loaded.library, loaded.library)
+    faults += _unknown_agents(home, loaded.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -84,6 +88,36 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         if call.timeout is None
     ]
     return [*limits, *dates, *remote, *kinds.warnings(definitions, library)]
+
+
+def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
+    """Warnings about agents that definitions name and the home does not have yet (G27)."""
+    named = [
+        (found.path, part)
+        for found in definitions
+        if isinstance(found, RunDefinition)
+        for part in found.addressed
+    ]
+    there = _agents(home) if named else set()
+    for path, (name, part, line) in named if there else ():
+        if name not in there:
+            why = f"there is no agent {name!r} here yet{closest(name, there)}; `narval agents add {name}`"
+            yield Fault(path, line, 1, f"{part}: {why} makes one", warning=True)
+
+
+def _agents(home: Home) -> set[str]:
+    """The names of the agents of a home, by its folders and its store; none where that cannot be read."""
+    try:
+        settings = Settings.load(home.path)
+        where = settings.store or home.store
+        folders, _ = read_folders(home.path, {})
+        names = {settings.name, *folders}
+        if isinstance(where, Path) and where.exists():
+            with look_into(where, home.is_held) as store:
+                names.update(row.name for row in store.agents())
+        return names
+    except (SettingsError, StoreError):
+        return set()
 
 
 _UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
