@@ -111,8 +111,9 @@ class Turn:
                 return _tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
-        elif type(event) is CallStarting and event.call not in run.calls:
-            return False
+        elif type(event) is CallStarting:
+            if event.call not in run.calls:
+                return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
         telling = self.transaction.telling
@@ -235,8 +236,7 @@ class Turn:
 
     def _leave_out(self, piece: Job | Offer) -> bool:
         """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
-        why = self.transaction.telling.reason(0, piece)
-        if why:
+        if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
 
