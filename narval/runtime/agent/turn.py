@@ -242,8 +242,9 @@ class Turn:
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """What a call gave; in place of what memory has no room for, that the call failed of it, and a source is
-    given up (G16).
+    """The event that a run is told of what its call gave: a failure where memory has no room for that (G16).
+
+    A source is given up then.
     """
     over = transaction.agent.no_room_for([element.xml for element in event.elements])
     if not over:
