@@ -428,3 +428,21 @@ async def test_G32_dead_letters_are_kept_for_thirty_days(scene: Scene) -> None:
     await daemon.main_loop.until_idle()
     assert len(await ask(daemon, "", "letters", dead=True)) == 1
     await scene.end()
+
+
+@in_a_loop
+async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "elements = 30\nforget_after = '1h'\nelement_bytes = '1K'\n")
+    daemon = await opened(scene, "shop")
+    async with daemon.of("shop") as seen:
+        there = len(seen.agent.memory)
+    await send(daemon, "shop", *(f"<order n='{n}'/>" for n in range(40 - there)))
+    taken = await memory(daemon, "shop", "order")
+    assert 0 < len(taken) < 40 - there
+    assert len(daemon.store.letters.messages(2)) == 40 - there - len(taken)
+    await daemon.main_loop.elapse(4000.0)
+    assert daemon.store.letters.messages(2) == []
+    await send(daemon, "shop", f"<order n='x'>{'x' * 1100}</order>")
+    await daemon.main_loop.until_idle()
+    assert await errors(daemon, "") == ["too-large"]
+    await scene.end()

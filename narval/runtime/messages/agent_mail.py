@@ -126,21 +126,28 @@ class AgentMail:
             if row.kind == ELEMENT:
                 self._undelivered(turn, row, unseal(row.origin), receiver, refusal)
 
-    def _receive(self, turn: Turn, row: MessageRow) -> None:
-        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32)."""
+    def _receive(self, turn: Turn, row: MessageRow) -> bool:
+        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
+
+        False, and nothing is done, while memory has no room for it.
+        """
         if self._declared[0] is not turn.transaction.batch:
             self._declared = turn.transaction.batch, frozenset(declared_names(self._agent.memory))
         try:
             envelope = unseal(row.origin)
         except UnreadableError as error:
             log.error("a message of agent %d is lost: %s", row.sender, error)
-            return
-        refusal = self._refusal(turn, row, envelope)
+            return True
+        over = self._agent.no_room_for((row.data,)) if row.kind == ELEMENT else ""
+        if over and len(row.data) <= self._settings().element_bytes:
+            log.warning("%s takes no messages: %s", self.identity.name, over)
+            return False
+        refusal = Refusal("too-large", over) if over else self._refusal(turn, row, envelope)
         if refusal is not None:
             log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
-        elif not envelope.awaited:
-            return
-        self._undelivered(turn, row, envelope, self.identity.name, refusal)
+        if refusal is not None or envelope.awaited:
+            self._undelivered(turn, row, envelope, self.identity.name, refusal)
+        return True
 
     def _undelivered(
         self, turn: Turn, row: MessageRow, envelope: Envelope, receiver: str, refusal: Refusal | None

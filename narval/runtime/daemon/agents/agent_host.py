@@ -7,17 +7,17 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from narval.errors import NarvalError
 from narval.memory.elements.error_element import read_error
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.loop import Delivery, Loop, Request
+from narval.runtime.agent.loop import Delivery, Loop, Request, Settle
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
+from narval.runtime.daemon.agents.listings import Listings
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
@@ -50,6 +50,7 @@ class AgentHost:
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
+        self.listings = Listings(loop.agent)
 
     @property
     def agent(self) -> AgentState:
@@ -69,6 +70,7 @@ class AgentHost:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
+        self.agent.use_settings(settings)
         self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property
@@ -95,10 +97,18 @@ class AgentHost:
         """Look again whether there is something to do, or whether it is over."""
         self._main_loop.wake()
 
-    async def submit(self, work: Callable[[Turn], Any]) -> Any:
-        """Do something within a turn; its result once the turn is recorded. Raises what `work` raises."""
+    async def submit(self, work: Callable[[Turn], Any], then: Settle | None = None) -> Any:
+        """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
+        what `work` raises.
+        """
         answer = future()
-        self.post(Request(work, partial(settle, answer)))
+
+        def settled(result: Any, error: BaseException | None) -> None:
+            if then is not None:
+                then(result, error)
+            settle(answer, result, error)
+
+        self.post(Request(work, settled))
         if not self._main_loop.is_at_work:
             await self._main_loop.work_until(answer.done)
         return await answer
@@ -128,6 +138,8 @@ class AgentHost:
         self.last_used = turn.transaction.at
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
+        if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:
+            self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
