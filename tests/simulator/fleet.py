@@ -53,7 +53,9 @@ class FleetLedger(Ledger):
         self._by_number: dict[int, Ledger] = {HOME_AGENT: Ledger()}
         self._by_id: dict[str, Ledger] = {}
         self._gone: set[str] = set()
-        self.letters = Letters()
+        self._ids: dict[int, str] = {}
+        """The ids of agents, by the number that each has or had last."""
+        self.letters = Letters(lambda number: self._ids.get(number, f"the home's own ({number})"))
 
     def of(self, number: int) -> Ledger:
         """That of the agent which has a number now."""
@@ -91,6 +93,7 @@ class FleetLedger(Ledger):
         if row.agent != HOME_AGENT and row.id not in self._by_id:
             assert row.agent not in self._by_number, f"number {row.agent} is that of another agent"
             self._by_number[row.agent] = self._by_id[row.id] = Ledger()
+            self._ids[row.agent] = row.id
 
     def _of_call(self, call: str) -> Ledger:
         id = call.partition(".")[0]
@@ -315,7 +318,7 @@ class Fleet(Simulation):
             assert row.state != SUSPENDED
             if daemon.agents.at_work.host(row.name) is None:
                 self._check_passive(daemon, row, now)
-        self.ledgers.letters.check_taken({HOME_AGENT, *(row.agent for row in daemon.agents.rows.all())})
+        self.ledgers.letters.check_taken({row.id for row in daemon.agents.rows.all()})
         for name in ("", *self.names):
             if name:
                 async with daemon.of(name) as seen:

