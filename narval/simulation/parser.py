@@ -179,7 +179,7 @@ class _Parser:
                 outdatings=tuple(filter(None, map(self._outdating, entry.of("outdate")))),
                 signals=tuple(map(self._signal, entry.of("signal"))),
                 answers=tuple(map(self._reply, _answers(entry, to_people=False))),
-                acts=tuple(read_act(reading, act) for act in _answers(entry, to_people=True)),
+                acts=tuple(read_act(reading, act, CALL) for act in _answers(entry, to_people=True)),
                 expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
             )
             self._patterns.check_variables((), "no variable: a scenario has none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -36,11 +36,11 @@ ITEM_WORDS: Mapping[str, Attribute] = {
 """The attributes of the items that are expected."""
 
 
-def read_act(reading: Reading, entry: Entry) -> ScheduledAct:
-    """An answer to the items of some work."""
+def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> ScheduledAct:
+    """An answer to the items of some work; the attributes of answers to calls have no place in it."""
     if "error" in entry.written:
         reading.fault(entry, "people answer by an outcome, or refuse; remove this", "error")
-    for name in ("action", "match", "recipe", "step"):
+    for name in of_calls:
         if name in entry.written:
             reading.fault(entry, f"{name}: an answer is to calls or to work, not both; remove one", name)
     fields: dict[str, tuple[str, ...]] = {}
