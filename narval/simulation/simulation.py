@@ -107,12 +107,11 @@ class _Simulation:
 
     def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
         self._home, self._scenario, self._start = home, scenario, start
-        self._remembered = len(known.elements)
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         self._trace = Trace(self._clock)
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
-        self._outcome = _Outcome()
+        self._outcome = _Outcome(len(known.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
         self._executor = SimulatedExecutor(
@@ -265,7 +264,7 @@ class _Simulation:
         listed = [run for kind in run_kinds() for run in await list_runs(self.daemon, kind=kind)]
         runs = sorted(listed, key=lambda run: run["eid"])
         waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
-        given = (self._scenario, self._home.zone, self._start, end, self._remembered)
+        given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
         happened = (self._trace.lines, self._executor.calls, runs, waiting)
         outcome = self._outcome
         return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
@@ -274,7 +273,9 @@ class _Simulation:
 class _Outcome:
     """The results so far: what was judged, what was refused, why it was stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: int) -> None:
+        self.remembered = remembered
+        """The elements of memory that it began with."""
         self.judged: list[Judged] = []
         self.stopped, self.endless = "", False
         self._refused: list[BaseException] = []
