@@ -164,6 +164,8 @@ class AgentMail:
         self.outbox.send(turn, sender, UNDELIVERED, row.id, back, _notice(receiver, envelope, refusal))
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+        if why := turn.transaction.telling.reason(0, row):
+            return Refusal("internal-error", why)
         if row.until is not None and row.until < turn.at:
             return OVERDUE
         take = KINDS.get(row.kind)

@@ -64,7 +64,7 @@ class Mailbox:
     def _ask(self) -> None:
         if self._senders and not (self._is_asking or self.is_held):
             self._is_asking = True
-            self._post(Request(self._take, self._took))
+            self._post(Request(self._take, self._took, is_whole=True))
 
     def _take(self, turn: Turn) -> list[MessageRow]:
         """Take messages, as many as a turn may; which they are."""
@@ -81,7 +81,12 @@ class Mailbox:
                 log.error("messages %s of agent %d are missing: those after wait", missing, sender)
                 continue
             if row.number == last + 1:
-                if not self._receive(turn, row):
+                try:
+                    is_taken = self._receive(turn, row)
+                except Exception:
+                    turn.transaction.telling.blame(0, row)
+                    raise
+                if not is_taken:
                     self.is_held, senders[sender] = True, waiting
                     break
                 taken[sender] = reached[sender] = row.number
