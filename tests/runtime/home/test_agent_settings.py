@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings, Receives, parse_agent_file
 from narval.runtime.home.settings import Settings
-from narval.runtime.home.toml import TomlFile
 from narval.source.text import Source
-from narval.source.toml_places import places_in
+from narval.source.toml import TomlText
 
 SHOWN = "agents/ada/agent.toml"
 
@@ -168,12 +167,12 @@ def test_each_value_of_a_text_has_its_place(table: dict[str, Any], inner: dict[s
     lines = [f"{quoted(key)} = {written(value)}  # = [\n" for key, value in table.items()]
     lines += ["[ aa . bb ]\n", *(f"{quoted(key)} = {written(value)}\n" for key, value in inner.items())]
     text = "".join(lines)
-    file = TomlFile(Source(SHOWN, text.encode()))
-    assert file.faults == []
-    places = places_in(text)
+    source = Source(SHOWN, text.encode())
+    file = TomlText(source)
+    starts = {source.place(offset): offset for offset in range(len(text))}
     for at, value in values_in(file.table):
         if (at and at[0] != "aa") or len(at) > 2:
-            assert text[places[at].value :].startswith(written(value))
+            assert text[starts[file.value(*at)] :].startswith(written(value))
 
 
 @given(st.one_of(st.binary(max_size=80), st.text(max_size=80)))
