@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from narval.definitions.remote_calls import RemoteCall
 from narval.definitions.suggestions import closest, nearest
 from narval.errors import DefinitionError, Fault
 
@@ -82,6 +83,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     def cannot_start(self) -> tuple[str, str] | None:
         """The reason why no run of it can begin, as a stable word and for people; None if one can."""
         return None
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The parts of it that call definitions of other agents (G33)."""
+        return iter(())
 
 
 class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):

@@ -186,12 +186,39 @@ INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": Tr
 OUTPUT_OVERRIDES = {"optional": False, "list": False}
 """The one value each attribute may be changed to by a step (N14, Table 1.1): a step may only ask for more."""
 
+_STATED = frozenset(INPUT_OVERRIDES)
+"""The attributes that a step may set of an input that it states itself."""
+
 _WHY = {
     "optional": "the target cannot do without it",
     "list": "the target takes one element at a time",
     "use": "the target must not see an element twice",
     "outdates": "the target replaces what it takes",
 }
+
+
+def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
+    """The inputs that a step alone states, where its target says nothing of what it takes.
+
+    Raises DefinitionError.
+    """
+    faults: list[Fault] = []
+    inputs = []
+    for given in written:
+        faults += (
+            given.fault(f"a step cannot set {attribute!r} of an input: only its target can", attribute)
+            for attribute in given.stated
+            if attribute not in _STATED
+        )
+        if not given.match:
+            faults.append(given.fault("input needs a match that says which elements it takes; add one"))
+        use, listed, optional, outdates = (
+            given.stated.get(name, False) for name in ("use", "list", "optional", "outdates")
+        )
+        inputs.append(Input(given.id, given.match, use, listed, optional, outdates, given.namespaces))
+    if faults:
+        raise DefinitionError(faults)
+    return Prototype(tuple(inputs))
 
 
 def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:

@@ -181,7 +181,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
     first context of a run; `nearby` are the eids nearest to the calling step, nearest rank first. `program`
     is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
-    environment of a process.
+    environment of a process. Where `agent` is given the definition is that agent's (G33): what the call is
+    given goes along as the first context, and nothing else does.
     """
 
     call: str
@@ -198,6 +199,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     begun: bool = False
     program: Program | None = None
     payload: dict[str, Plain] | None = None
+    agent: str = ""
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):

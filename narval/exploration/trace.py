@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narval.definitions.remote_calls import called
 from narval.engines.events import Cancelled, Matched, Produced, Returned, Signalled, Started, TimerFired
 from narval.exploration.outcomes import ERRS, GIVEN_UP, LATE, WELL, WRONG
 from narval.exploration.search import SearchNode
@@ -61,11 +62,11 @@ def _happened(node: SearchNode, before: ExplorationState | None) -> str:
             return "it starts"
         case Returned() if before is not None:
             call = before.in_force.calls[event.call]
-            return f"{call.kind} {call.name} of {call.step} {_BACK[outcome]}"
+            return f"{called(call.kind, call.name, call.agent)} of {call.step} {_BACK[outcome]}"
         case Produced() if before is not None:
             call = before.in_force.calls[event.call]
             gives = "gives elements and goes on" if outcome == WELL else _BACK[outcome]
-            return f"{call.kind} {call.name} of {call.step} {gives}"
+            return f"{called(call.kind, call.name, call.agent)} of {call.step} {gives}"
         case Matched() if before is not None:
             if not before.in_force.watches[event.watch].conditions:
                 return "an element is replaced, or counts no more"

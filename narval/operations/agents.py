@@ -8,7 +8,7 @@ from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import ACTIVE, PASSIVE, AgentRow
+from narval.runtime.store.batch import ACTIVE, AgentRow
 
 
 @operation("read")
@@ -53,7 +53,7 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
 def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
     host = daemon.agents.at_work.host(row.name)
     due = json_forms.moment(row.wake_at)
-    state = ACTIVE if host is not None and row.state == PASSIVE else row.state
+    state = daemon.agents.state_of(row)
     form = {"name": row.name, "state": state, "why": row.why or None, "next": due}
     held = dict.fromkeys(("elements", "runs", "calls")) if host is None else _held(host.agent)
     return {**form, **held}

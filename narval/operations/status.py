@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from narval import __version__
+from narval.definitions.remote_calls import called
 from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
@@ -72,7 +73,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 def _agents(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
-    states = Counter(row.state for row in daemon.agents.rows.all())
+    states = Counter(map(daemon.agents.state_of, daemon.agents.rows.all()))
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 
@@ -105,7 +106,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
                 "call": call.call,
                 "run": run.eid,
                 "step": call.step,
-                "target": f"{call.kind} {call.name}",
+                "target": called(call.kind, call.name, call.agent),
                 "since": json_forms.moment(begun),
                 "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
                 "progress": list(done) if done is not None else None,

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.definitions.library import RunDefinition
+from narval.definitions.remote_calls import RemoteCall, called
 from narval.definitions.schedule import Time
 from narval.memory.patterns.pattern import Condition
 
@@ -73,6 +74,8 @@ class Contender(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, eq=False):
     """A state (A2): it runs the first of its `contenders` that succeeds (A8), or calls `target` (A15).
 
+    That is a definition of another agent if `agent` names one (G33).
+
     `wait` names the signal, and
     `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
     those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
@@ -99,6 +102,12 @@ class State(msgspec.Struct, eq=False):
     line: int = 1
     follow: Mapping[str, tuple[State, ...]] = {}
     awaits: tuple[State, ...] = ()
+    agent: str = ""
+
+    @property
+    def called(self) -> str:
+        """The words for the definition that it calls; "" if it runs a program."""
+        return called(*self.target, self.agent) if self.target is not None else ""
 
     @property
     def is_final(self) -> bool:
@@ -144,6 +153,14 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     timeout: float | None = None
     restart: bool = False
     processes: int | None = None
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The states that call definitions of other agents (G33)."""
+        for state in self.states.values():
+            if state.agent and state.target is not None:
+                part = f"state {state.name!r}"
+                yield RemoteCall(state.agent, *state.target, part, state.line, state.timeout)
 
     @property
     def programs(self) -> Iterator[str]:

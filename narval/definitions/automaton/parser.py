@@ -153,6 +153,7 @@ class _StateReader:
                 **{key: entry.get(key, root.get(key)) for key in _LIMITS}, processes=entry.get("processes")
             ),
             line=entry.node.line,
+            agent=entry.get("agent", ""),
             **inherited,
         )
 
@@ -178,6 +179,9 @@ class _StateReader:
             if not contenders and "command" not in entry.written and "target" not in entry.written:
                 message = 'a state needs command="…", target="group.name" or a COMMAND in it'
                 self._reading.fault(entry, message)
+            elif "agent" in entry.written:
+                message = 'agent says whose the target is; add target="group.name", or remove this'
+                self._reading.fault(entry, message, "agent")
             return None
         if contenders:
             self._reading.fault(entry, "a state has a command or a target, not both; remove one", "target")
@@ -185,7 +189,8 @@ class _StateReader:
             message = f"expected a kind that is run, such as recipe, found {kind!r}; call it from a recipe"
             self._reading.fault(entry, message, "type")
             return None
-        self._reading.refer(entry.place("target"), kind, target, f"state {entry.get('name')!r}")
+        if "agent" not in entry.written:
+            self._reading.refer(entry.place("target"), kind, target, f"state {entry.get('name')!r}")
         return kind, target
 
     def _inputs(self, entry: Entry) -> Iterator[ProgramInput]:

@@ -15,6 +15,7 @@ import msgspec
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
+from narval.definitions.remote_calls import RemoteCall, called
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.scripts import ScriptText
 from narval.memory.patterns.pattern import Condition
@@ -92,6 +93,16 @@ class Node(msgspec.Struct, eq=False):
             return Process.kind, self.text_of("graphName")
         kind = CALLS.get(self.type)
         return (kind, self.text_of("target")) if kind is not None else None
+
+    @property
+    def agent(self) -> str:
+        """The agent whose definition the node calls (G33); "" for one of its own."""
+        return self.text_of("agent") if self.target is not None else ""
+
+    @property
+    def called(self) -> str:
+        """The words for what the node calls; its type where that is code."""
+        return called(*self.target, self.agent) if self.target is not None else self.type
 
     def __repr__(self) -> str:
         return f"<Node {self.id}: {self.type}>"
@@ -193,6 +204,15 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     custom: tuple[tuple[str, str], ...] = ()
     custom_id: str = ""
     draft: Draft | None = None
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The nodes that call definitions of other agents (G33)."""
+        for node in self.nodes.values():
+            if node.target is not None and node.agent:
+                text = node.text_of("timeout")
+                timeout = float(text) if text else None
+                yield RemoteCall(node.agent, *node.target, f"node {node.name!r}", node.line, timeout)
 
     @property
     def start_nodes(self) -> tuple[Node, ...]:

@@ -7,12 +7,12 @@ in graph order, not in that of the file (section 13).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from lxml import etree
 
-from narval.definitions.kinds import PROCESS
+from narval.definitions.kinds import KINDS, PROCESS
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.process.code import ALL_EVENTS, Code
 from narval.definitions.process.composition import compose
@@ -29,6 +29,7 @@ from narval.definitions.process.definition import (
 from narval.definitions.process.node_texts import NodeTextReader
 from narval.definitions.process.vocabulary import WORDS
 from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.vocabulary import agent, full_name, seconds
 from narval.definitions.reading.xml import Entry, Place, Reading
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
@@ -190,12 +191,35 @@ class _NodeReader:
             self._reading.fault(entry, message)
             return
         place = next(part.place for part in custom if part.key == key)
-        if kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
+        if node.agent:
+            self._check_remote(node, kind, target, {part.key: part.place for part in custom}, place)
+        elif kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
             message = f"{key}: expected a full name, such as group.name, found {target!r}"
             self._reading.fault_at(place, message)
         elif node.type != "nested":  # which is looked for when it runs (section 9)
             group = self._group if kind == Process.kind else None
             self._reading.refer(place, kind, target, f"node {node.name!r}", group=group)
+
+    def _check_remote(
+        self, node: Node, kind: str, target: str, places: Mapping[str, Place], at: Place
+    ) -> None:
+        """Note what is wrong with a call of another agent's definition (G33)."""
+        if not KINDS[kind].engine:
+            message = f"{kind}: another agent runs recipes, processes and automata only"
+            self._reading.fault_at(at, f"{message}; let a recipe of {node.agent} call it, and call that")
+        for key, text, read in (("target", target, full_name), ("agent", node.agent, agent)):
+            try:
+                read(text)
+            except ValueError as error:
+                place = places.get(key, at)
+                self._reading.fault_at(place, f"{key}: expected {error.args[0]}, found {text!r}")
+        if text := node.text_of("timeout"):
+            try:
+                seconds(text)
+            except ValueError as error:
+                self._reading.fault_at(
+                    places["timeout"], f"timeout: expected {error.args[0]}, found {text!r}"
+                )
 
     def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
         """Note that the class of a node's type, if there is one, must have the properties of `custom`."""

@@ -80,6 +80,11 @@ full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
 identifier = matching(r"\S+", "an id without blanks")
 """The id of a part of a definition."""
 
+agent = matching(
+    r"[a-z][a-z0-9_-]{0,62}", "the name of an agent: a lower-case letter and up to 62 more, digits, - or _"
+)
+"""The name of an agent of the same daemon (G1)."""
+
 variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
 """The name of a variable of patterns."""
 
@@ -127,8 +132,8 @@ def seconds(text: str) -> float:
 
 
 def timeout(text: str) -> float:
-    """A length of time in seconds, more than 0."""
-    if not (limit := seconds(text)):
+    """A length of time in seconds, with or without a unit, more than 0."""
+    if not (limit := read_duration(text)):
         raise ValueError("more than 0 seconds")
     return limit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.library import Definition, Library
@@ -182,22 +182,25 @@ def _endless(library: Library) -> dict[str, tuple[str, ...]]:
         for name in found:
             del left[name]
     return {
-        name: tuple(
-            step.target for step in recipe.steps.values() if step.kind == "recipe" and step.target in left
-        )
+        name: tuple(step.target for step in recipe.steps.values() if _calls_one_of(step, left))
         for name, recipe in left.items()
     }
 
 
 def _ends(recipe: Recipe, endless: Mapping[str, Recipe]) -> bool:
     """True if there is a way to its end on which no step must be done that calls one of these."""
-    blocked = {step.id for step in recipe.steps.values() if step.kind == "recipe" and step.target in endless}
+    blocked = {step.id for step in recipe.steps.values() if _calls_one_of(step, endless)}
     ways = (
         (transition.sources, transition.targets)
         for transition in recipe.transitions.values()
         if all(source.on_error or source.step.id not in blocked for source in transition.ins)
     )
     return recipe.end.id not in blocked and recipe.end.id in reached([recipe.start.id], ways)
+
+
+def _calls_one_of(step: Step, recipes: Container[str]) -> bool:
+    """True if a step calls one of these recipes here: another agent's may go another way."""
+    return step.kind == "recipe" and not step.agent and step.target in recipes
 
 
 def _circle(name: str, calls: Mapping[str, tuple[str, ...]]) -> list[str] | None:

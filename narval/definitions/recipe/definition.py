@@ -7,14 +7,15 @@ themselves only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
 
 from narval.definitions.appointment import Appointment
 from narval.definitions.library import RunDefinition
-from narval.definitions.prototype import Narrowing, Prototype, narrow
+from narval.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
+from narval.definitions.remote_calls import RemoteCall, called
 from narval.definitions.requirements import Context, TransitionCondition
 from narval.definitions.schedule import Time
 from narval.memory.patterns.pattern import Condition
@@ -26,9 +27,10 @@ class Step(msgspec.Struct, eq=False):
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
     (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
-    until an element fits `until` (N40). `outs` are in the order in which they are tried: highest priority
-    first, then as in the file (N22). `sole` is the one transition out of it where that waits for nothing but
-    this step: it fires as soon as the step is done.
+    until an element fits `until` (N40). Where `agent` is given the target is that agent's (G33), and
+    `own_inputs`, which this step alone states, take what goes along. `outs` are in the order in which they
+    are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it where
+    that waits for nothing but this step: it fires as soon as the step is done.
     """
 
     id: str
@@ -51,6 +53,8 @@ class Step(msgspec.Struct, eq=False):
     outs: tuple[Transition, ...] = ()
     sole: Transition | None = None
     values: Mapping[int, frozenset[str]] = {}
+    agent: str = ""
+    own_inputs: Prototype = EMPTY
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
@@ -58,6 +62,11 @@ class Step(msgspec.Struct, eq=False):
         if self._narrowed is None or self._narrowed[0] is not target:
             self._narrowed = (target, narrow(target, self.inputs, self.outputs))
         return self._narrowed[1]
+
+    @property
+    def called(self) -> str:
+        """The words for what it calls."""
+        return called(self.kind, self.target, self.agent)
 
     def __repr__(self) -> str:
         return f"<Step {self.id}: {self.kind} {self.target}>"
@@ -167,6 +176,14 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     transitions: Mapping[str, Transition]
     restart: Literal["no", "yes", "parallel"] = "no"
     names: Mapping[str, tuple[tuple[str, int], ...]] = {}
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The steps that call definitions of other agents (G33)."""
+        for step in self.steps.values():
+            if step.agent:
+                part = f"step {step.id!r}"
+                yield RemoteCall(step.agent, step.kind, step.target, part, step.line, step.timeout)
 
     @property
     def times(self) -> tuple[Time, ...]:

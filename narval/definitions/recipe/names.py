@@ -9,6 +9,7 @@ from narval.definitions.reading.walks import reached
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.recipe.checks import Dependency
 from narval.definitions.recipe.definition import Step, Transition, named
+from narval.definitions.suggestions import closest
 
 PARTS = ("condition", "context", "input", "output")
 """The parts of steps and transitions that have patterns."""
@@ -53,9 +54,12 @@ def check_inputs(
             continue
         for name in sorted(pattern.variables.difference(known)):
             place = locate(patterns.offset(pattern, name))
-            if name != EACH:
+            if "agent" in step.written:
+                wanted = "a step or the name of a condition, for nothing else is known where the target is"
+                reading.fault_at(place, f"${name}: expected {wanted}; found {name!r}{closest(name, known)}")
+            elif name != EACH and id(within) in dependencies:
                 dependencies[id(within)].append(Dependency(within.get("id", ""), name, place))
-            elif "foreach" not in step.written:
+            elif name == EACH and "foreach" not in step.written:
                 message = (
                     f"${EACH} is the element of a call, of those that foreach selects; this step has none"
                 )

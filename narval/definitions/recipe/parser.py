@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
+from narval.definitions.kinds import KINDS
 from narval.definitions.library import Parsed
-from narval.definitions.prototype import Narrowing
+from narval.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
 from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.schedule import times
@@ -19,6 +20,7 @@ from narval.definitions.recipe.names import check_inputs, check_names
 from narval.definitions.recipe.vocabulary import WORDS
 from narval.definitions.requirements import Context
 from narval.definitions.suggestions import closest, nearest
+from narval.errors import DefinitionError
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
 from narval.source.text import Source
@@ -108,7 +110,7 @@ class _StepReader:
         foreach = self._patterns.of_attribute(entry, "foreach")
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
-        arguments = self._arguments(entry)
+        arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
         step = Step(
             entry.get("id", ""),
             entry.get("type", ""),
@@ -117,7 +119,7 @@ class _StepReader:
             arguments=tuple(xml for xml, _ in arguments),
             values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
             context=_context(self._reading, self._patterns, entry),
-            inputs=self._narrowings(entry, "input"),
+            inputs=inputs,
             outputs=self._narrowings(entry, "output"),
             timeout=entry.get("timeout"),
             retries=entry.get("retries", 0),
@@ -127,8 +129,10 @@ class _StepReader:
             until=None if until is None else Condition((until,)),
             every=entry.get("every"),
             line=entry.node.line,
+            agent=entry.get("agent", ""),
+            own_inputs=self._remote_inputs(entry, inputs) if "agent" in entry.written else EMPTY,
         )
-        if step.kind and step.target:
+        if not step.agent and step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
@@ -140,6 +144,22 @@ class _StepReader:
             )
             self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
         return step
+
+    def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
+        """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
+        kind = entry.get("type")
+        if kind in KINDS and not KINDS[kind].engine:
+            wanted = "let a recipe there call it, and call that"
+            message = f"{kind}: another agent runs recipes, processes and automata only; {wanted}"
+            self._reading.fault(entry, message, "type")
+        for output in entry.of("output"):
+            self._reading.fault(output, f"a {kind} has no outputs that a step could tighten; remove this")
+        try:
+            return stated_inputs(inputs)
+        except DefinitionError as error:
+            for fault in error.faults:
+                self._reading.fault_at((fault.line, fault.column), fault.message)
+            return EMPTY
 
     def _check_repetition(self, entry: Entry) -> None:
         """Note what a step that is called again lacks, or has too much (N40)."""

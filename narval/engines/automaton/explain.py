@@ -87,7 +87,7 @@ def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[st
 
 def _called(target: State, state: AutomatonState) -> str:
     if target.target is not None:
-        return " ".join(target.target)
+        return target.called
     return " ".join(target.contenders[state.of(target.name).fallback].words)
 
 

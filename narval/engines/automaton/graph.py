@@ -21,7 +21,7 @@ def graph(definition: Automaton, state: AutomatonState) -> Graph:
 
 def _node(part: State, state: AutomatonState) -> GraphNode:
     run = state.of(part.name)
-    runs = " ".join(part.target or (part.contenders[run.fallback].words if part.contenders else ()))
+    runs = part.called or " ".join(part.contenders[run.fallback].words if part.contenders else ())
     label = (part.name, clipped(runs, LONGEST), f"{run.state} {run.label}".rstrip())
     return GraphNode(part.name, label, run.state, "final" if part.is_final else "box")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from narval.definitions.automaton.definition import Automaton, State
+from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
 from narval.engines.automaton.changes import (
     Hold,
@@ -81,18 +82,22 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
 def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
     """Call a run, which finds nearest what this one was given and what its states have produced.
 
+    One of another agent gets these and sees nothing else (G33).
     Its time limit is kept here: who makes calls keeps that of programs alone.
     """
     kind, name = target
-    wake = decision.identifier() if state.timeout is not None else ""
+    limit = limit_of_remote(state.timeout) if state.agent else state.timeout
+    wake = decision.identifier() if limit is not None else ""
     decision.change(StateCalled(state.name, identifier, 0, decision.event.at, wake))
     produced = tuple(eid for run in decision.state.states.values() for eid in run.produced)
-    nearby = ((*produced, *decision.state.first),)
+    along = (*produced, *decision.state.first)
+    elements, nearby = (along, ()) if state.agent else ((), (along,))
+    who = identifier, kind, name, state.name
     decision.command(
-        commands.Call(identifier, kind, name, state.name, nearby=nearby, on_restart=state.on_restart)
+        commands.Call(*who, elements=elements, nearby=nearby, on_restart=state.on_restart, agent=state.agent)
     )
-    if state.timeout is not None:
-        decision.command(commands.SetTimer(wake, decision.event.at + state.timeout))
+    if limit is not None:
+        decision.command(commands.SetTimer(wake, decision.event.at + limit))
 
 
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:

@@ -6,6 +6,7 @@ from typing import Any
 
 from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Input, Prototype
+from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
 from narval.engines.assignment import Slot, assign
 from narval.engines.decision import Inputs
@@ -51,6 +52,9 @@ def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
         call_code(decision, node, token, "execute")
         return True
     kind, name = node.target
+    if node.agent:
+        _call_remote(decision, node, token, kind, name)
+        return False
     target = decision.view.definition(kind, name) if name else None
     if target is None:
         raise NodeFault(
@@ -93,6 +97,20 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
         given = {"environment": environment.full(decision.state, token), "token": token.id}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=given)
+
+
+def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
+    """Call a definition of another agent (G33): what the tokens before this one have produced goes along, and
+    to a process the attributes of the token. The time limit is a timer under the id of the call (G35).
+    """
+    limit = limit_of_remote(seconds(node, "timeout"))
+    produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
+    payload: dict[str, Plain] | None = None
+    if kind == "process":
+        payload = {"environment": environment.full(decision.state, token)}
+    made = NodeCallMade(token.id, decision.identifier())
+    _send(decision, made, kind, name, node, elements=produced, payload=payload, agent=node.agent)
+    decision.command(commands.SetTimer(made.call, decision.event.at + limit))
 
 
 def _call_with_inputs(

@@ -152,9 +152,18 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     def give_up(self, call: str, *, abandon: bool = True) -> None:
         """Stop waiting for a call; what it reserved is free."""
         self.free(self.state.reserved.get(call, ()), well=False)
+        self.drop_limit(call)
         self.change(NodeCallBack(call))
         if abandon:
             self.command(commands.CancelCall(call))
+
+    def drop_limit(self, call: str) -> None:
+        """Drop the time limit of a call at another agent (G35), unless it is over; others have none here."""
+        if (
+            getattr(self.event, "wake", "") != call
+            and self.node(self.state.nodes[self.state.calls[call]]).agent
+        ):
+            self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:
         """Let the queue stay as it is, if a completion is asynchronous."""

@@ -173,9 +173,13 @@ def _matched(decision: ProcessDecision, event: Matched) -> None:
 
 
 def _woken(decision: ProcessDecision, event: TimerFired) -> None:
-    """A delayed token is asked about again; or the queue, which was too long for one advance, goes on."""
+    """A delayed token is asked about again, a call at another agent is given up, or the queue, which was too
+    long for one advance, goes on.
+    """
     if event.wake == decision.state.paused:
         decision.resume_queue()
+    elif event.wake in decision.state.calls:
+        returns.expired(decision, event.wake)
     else:
         token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
         if token is None:

@@ -88,8 +88,7 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
     node = definition.nodes[token.node]
     if token.call:
-        target = " ".join(node.target) if node.target is not None else node.type
-        return Wait(node.id, "call", f"{target} (token {token.id})", calls=(token.call,))
+        return Wait(node.id, "call", f"{node.called} (token {token.id})", calls=(token.call,))
     if token.wake:
         what = "its node to be run again" if token.guard == "AcceptToken" else "its guard to be asked again"
         return Wait(node.id, "time", f"{what} (token {token.id})", until=token.until)

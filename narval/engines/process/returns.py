@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Prototype
+from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
 from narval.engines.backoff import wait
 from narval.engines.events import Failure, Produced, Returned
@@ -50,6 +51,17 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
             raise
         if not hook:
             decision.happens(NodeTokenExecuted(token.id))
+
+
+def expired(decision: ProcessDecision, call: str) -> None:
+    """Give up a call at another agent whose time is over (G35). Raises NodeFault."""
+    token = decision.state.nodes[decision.state.calls[call]]
+    node = decision.node(token)
+    decision.give_up(call)
+    limit = limit_of_remote(calls.seconds(node, "timeout"))
+    _failed(
+        decision, node, token, Failure("timeout", f"{node.called} did not come back within {limit:g} s"), call
+    )
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
@@ -111,6 +123,7 @@ def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:
 
 
 def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), well: bool = False) -> None:
+    decision.drop_limit(call)
     decision.free(decision.state.reserved.get(call, ()), well=well)
     decision.change(NodeCallBack(call, eids))
 

@@ -100,6 +100,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         where: dict[str, str | int | None] = {}
         if step is not None:
             where[step.kind if step.kind != "recipe" else "target"] = step.target
+            where["agent"] = step.agent
         where |= {"tries": tries if tries > 1 else None, "call": call, "input": input, "output": output}
         part = step.id if step is not None else ""
         return self.add_error_element(kind, message, part, detail, call, inputs, where, held=held)

@@ -69,7 +69,7 @@ def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
     again = sum(call.until is not None for call in run.calls.values())
     resting = f", {again} of them will be tried again" if again else ""
     reserved = "it waits for an element that another call has reserved"
-    running = f"{len(run.calls)} of its calls of {step.kind} {step.target} have not come back{resting}"
+    running = f"{len(run.calls)} of its calls of {step.called} have not come back{resting}"
     if step.until is not None and not run.calls:
         running = (
             reserved if step.id in state.blocked else "nothing fits its until, and its next call is to come"
@@ -82,7 +82,7 @@ def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
         "done": "it did its work",
         "history": "it did its work and the plan has gone on" if not run.errors else "its error was handled",
         "impossible": _lost(definition, state, step) if run.state == "impossible" else "",
-        "error": f"{step.kind} {step.target} ended in error: element {listed(run.errors)}",
+        "error": f"{step.called} ended in error: element {listed(run.errors)}",
         "failed": f"narval could not run it: element {run.fault}",
     }
     return f"step {step.id} is {run.state}: {texts.get(run.state, '')}"

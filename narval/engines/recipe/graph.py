@@ -23,8 +23,12 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
     marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
     for step in definition.steps.values():
         status = state.step(step.id).state
-        label = (f"{marks.get(step.id, '')}{step.id}", step.target, *_repetition(step), status)
+        label = (f"{marks.get(step.id, '')}{step.id}", _target(step), *_repetition(step), status)
         yield GraphNode(_of_step(step.id), label, status)
+
+
+def _target(step: Step) -> str:
+    return f"{step.target} of {step.agent}" if step.agent else step.target
 
 
 def _repetition(step: Step) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> byte
 def _render_step(root: etree._Element, step: Step, state: PlanState) -> None:
     run = state.step(step.id)
     node = etree.SubElement(root, "step", id=step.id, type=step.kind, target=step.target, state=run.state)
+    if step.agent:
+        node.set("agent", step.agent)
     for eid in (*run.produced, *run.errors):
         etree.SubElement(node, "element", eid=str(eid))
 
@@ -62,6 +64,7 @@ def parts(definition: Recipe, state: PlanState) -> dict[str, list[dict[str, Any]
     return {
         "steps": [
             {"id": step.id, "state": run.state, "target": step.target, "calls": list(run.calls)}
+            | ({"agent": step.agent} if step.agent else {})
             | ({"until": run.until} if step.id in state.resting else {})
             for step, run in runs
         ],

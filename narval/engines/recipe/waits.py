@@ -70,11 +70,11 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
     if under_way:
         attempt = max(run.calls[identifier].tries for identifier in under_way)
         tried = f", try {_number(step, attempt)}" if attempt > 1 else ""
-        yield Wait(step.id, "call", f"{step.kind} {step.target}{tried}", calls=tuple(under_way))
+        yield Wait(step.id, "call", f"{step.called}{tried}", calls=tuple(under_way))
     resting = [(call.until, call) for call in run.calls.values() if call.until is not None]
     if resting:
         until, call = min(resting, key=itemgetter(0))
-        text = f"{step.kind} {step.target}, try {_number(step, call.tries + 1)}"
+        text = f"{step.called}, try {_number(step, call.tries + 1)}"
         if call.problem is not None:
             text += f" after {call.problem.kind}: {call.problem.message}"
         if len(resting) > 1:
@@ -95,7 +95,7 @@ def _reckoned(transition: Transition, state: PlanState) -> str:
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
     """The wait of a step between two of its calls (N40)."""
     conditions = _conditions(watches.get(run.watch))
-    return Wait(step.id, "again", f"{step.kind} {step.target}", **conditions, until=run.until)
+    return Wait(step.id, "again", step.called, **conditions, until=run.until)
 
 
 def _number(step: Step, attempt: int) -> str:
@@ -180,11 +180,12 @@ def _inputs_judged(
     run = state.step(step.id)
     fault = element(run.fault) if run.state == "failed" and run.fault is not None else None
     target = find(step.kind, step.target) if fault is not None else None
-    prototype = getattr(target, "prototype", None)
+    prototype = step.own_inputs if step.agent else getattr(target, "prototype", None)
     if fault is None or read_error(fault)[0] != "input-missing" or prototype is None:
         return None
     try:
-        inputs = [slot for slot in step.prototype(prototype).inputs if not slot.optional]
+        narrowed = prototype if step.agent else step.prototype(prototype)
+        inputs = [slot for slot in narrowed.inputs if not slot.optional]
     except DefinitionError:
         return None
     bounds = (

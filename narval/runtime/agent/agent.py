@@ -11,7 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
-from narval.engines.events import TimerFired
+from narval.engines.events import Matched, TimerFired
 from narval.errors import InternalError
 from narval.memory.memory import Memory
 from narval.runtime.agent.jobs import Job
@@ -116,6 +116,18 @@ class AgentState:
         for timer in run.wakes.values():
             self.clockwork.timers.push(timer.at, (run.eid, timer.wake), None)
         memory.reserved.update(eid for eid in run.reserved if eid in memory and eid not in memory.outdated)
+
+    def may_take(self, run: Run, event: Matched) -> bool:
+        """False if the watch was given up meanwhile, or the element was taken by another."""
+        watch = run.watches.get(event.watch)
+        if watch is None:
+            return False
+        memory = self.memory
+        if (watch.or_outdated or watch.elements) and (
+            event.eid in memory.outdated or event.eid not in memory
+        ):
+            return True
+        return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def clock_was_set(self, by: float) -> None:
         """Move along what lasts; dates are worked out anew, if the clock was set back."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.agent.view import Surroundings
+from narval.runtime.agent.waiting import Told
 from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
@@ -187,6 +188,14 @@ class Loop:
         self.turns += 1
         return turn
 
+    def suspects(self) -> list[Told]:
+        """The events that may have brought the present turn down: what was being told, else all of it."""
+        return self._turn.transaction.suspects()
+
+    def distrust(self, pieces: Iterable[Told]) -> None:
+        """Tell these no more: they brought the agent down twice (G18)."""
+        self._turn.transaction.telling.distrust(pieces)
+
     def perform(self, turn: Turn) -> None:
         """Hand out what a recorded turn asked for, and answer those who waited for it."""
         if not self.record_only:
@@ -275,6 +284,7 @@ def _done(request: Request, turn: Turn) -> Answer:
     except NarvalError as error:
         refusal = error
     except Exception as error:
+        turn.transaction.telling.absolve()
         log.exception("what was asked for broke down")
         refusal = InternalError(f"narval failed while it did what was asked: {error!r}")
     return lambda failure: request.settle(result, failure if refusal is None else refusal)

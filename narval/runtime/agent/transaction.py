@@ -19,6 +19,7 @@ from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import Job, StartRun, encode_job
 from narval.runtime.agent.run import Run, row_of
+from narval.runtime.agent.waiting import Telling, Told, told
 from narval.runtime.store.batch import Batch, MomentRow, Offer
 
 
@@ -67,6 +68,7 @@ class Transaction:
     def __init__(self, agent: AgentState) -> None:
         self.agent = agent
         self.in_use = InUse(agent)
+        self.telling = Telling()
         self.begin(0.0)
 
     def begin(self, at: float) -> None:
@@ -147,6 +149,12 @@ class Transaction:
     def alter(self, run: Run) -> None:
         """Record the row of a run anew."""
         self._altered[run.eid] = run
+
+    def suspects(self) -> list[Told]:
+        """The events that may have brought the turn down: what was being told, else all of it."""
+        if self.telling.blamed is not None:
+            return [self.telling.blamed]
+        return [told(advance.run, advance.event) for advance in self.batch.journal]
 
     def rows(self) -> Batch:
         """The whole batch: nothing more happens in this turn."""

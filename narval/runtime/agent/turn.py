@@ -38,13 +38,7 @@ class Turn:
     recorded for the next daemon.
     """
 
-    def __init__(
-        self,
-        agent: AgentState,
-        surroundings: Surroundings,
-        *,
-        record_only: bool = False,
-    ) -> None:
+    def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
         self.agent, self.surroundings = agent, surroundings
         self.transaction = Transaction(agent)
         self._effects = TurnEffects(self.transaction)
@@ -68,7 +62,7 @@ class Turn:
         row, run, event = queue[0]
         if isinstance(event, Offer):
             if queue.waiters is None:
-                queue.wait_in_line(self._watches_for(event.eid))
+                queue.wait_in_line(self._watches_for(event))
             while queue.waiters:
                 run, watch = queue.waiters.popleft()
                 if self.tell(run, Matched(0, 0.0, watch, event.eid)):
@@ -82,10 +76,16 @@ class Turn:
         if row:
             self.transaction.batch.dequeued.append(row)
 
-    def _watches_for(self, eid: int) -> deque[tuple[int, str]]:
-        memory = self.agent.memory
-        element = memory.element(eid)
-        return deque(self.agent.watches.index.wakes(memory.tree(element)) if element is not None else ())
+    def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
+        memory, telling = self.agent.memory, self.transaction.telling
+        element = memory.element(offer.eid)
+        if element is None or (telling.distrusted and self._leave_out(offer)):
+            return deque()
+        try:
+            return deque(self.agent.watches.index.wakes(memory.tree(element)))
+        except Exception:
+            telling.blame(0, offer)
+            raise
 
     def tell(self, run_eid: int, event: Event) -> bool:
         """Tell a run one event, and let take effect what follows; False if it has no meaning any more.
@@ -98,26 +98,34 @@ class Turn:
         if type(event) is Returned or type(event) is Produced or type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
-        elif type(event) is Matched and not self._may_take(run, event):
+        elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
-        if run.state is None:
-            self.fail_unreadable(run)
-            return False
-        event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
+        telling = self.transaction.telling
         try:
-            decided, wished = self.view.advance(run, event)
-        except StoreError:
+            if run.state is None:
+                self.fail_unreadable(run)
+                return False
+            if telling.distrusted and (why := telling.reason(run_eid, event)):
+                self._break(run, "internal-error", why)
+                return True
+            event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
+            try:
+                decided, wished = self.view.advance(run, event)
+            except StoreError:
+                raise
+            except ActionError as error:  # what was asked within the decision did not answer
+                log.warning("run %d of %s cannot go on: %s", run.eid, run.name, error)
+                self._undo(run, event, error.kind, str(error))
+            except Exception as error:
+                log.exception("run %d of %s broke down", run.eid, run.name)
+                message = f"narval failed while it followed {run.name}: {error!r}"
+                self._undo(run, event, "internal-error", message)
+            else:
+                if decided or wished or type(event) is not Matched:
+                    self._record(run, event, decided, wished)
+        except Exception:
+            telling.blame(run_eid, event)
             raise
-        except ActionError as error:  # what was asked within the decision did not answer
-            log.warning("run %d of %s cannot go on: %s", run.eid, run.name, error)
-            self._undo(run, event, error.kind, str(error))
-        except Exception as error:
-            log.exception("run %d of %s broke down", run.eid, run.name)
-            message = f"narval failed while it followed {run.name}: {error!r}"
-            self._undo(run, event, "internal-error", message)
-        else:
-            if decided or wished or type(event) is not Matched:
-                self._record(run, event, decided, wished)
         return True
 
     def fire(self, run_eid: int, wake: str) -> None:
@@ -125,18 +133,6 @@ class Turn:
         run = self.agent.runs.active.get(run_eid)
         if run is not None and wake in run.wakes:
             self.tell(run_eid, TimerFired(0, 0.0, wake))
-
-    def _may_take(self, run: Run, event: Matched) -> bool:
-        """False if the watch was given up meanwhile, or the element was taken by another."""
-        watch = run.watches.get(event.watch)
-        if watch is None:
-            return False
-        memory = self.agent.memory
-        if (watch.or_outdated or watch.elements) and (
-            event.eid in memory.outdated or event.eid not in memory
-        ):
-            return True
-        return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and let its deferred commands take effect."""
@@ -189,22 +185,23 @@ class Turn:
         if run.state is None:
             self.fail_unreadable(run)
         else:
-            self._break(run, event, kind, message)
+            self._break(run, kind, message, event)
 
     def fail_unreadable(self, run: Run) -> None:
         """Fail a run that the store cannot give back, as far as it is known (N35)."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
         run.load(*as_far_as_readable(self.agent, run))
-        event = Cancelled(self.agent.numbers.last + 1, self.at, why)
         if run.state is not None:
-            self._break(run, event, "unreadable", why)
+            self._break(run, "unreadable", why)
             return
         eid = self._add_error(run, "unreadable", why)
+        event = Cancelled(self.agent.numbers.last + 1, self.at, why)
         self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
-    def _break(self, run: Run, event: Event, kind: str, message: str) -> None:
+    def _break(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
         """Fail a run where it stands; the others go on."""
+        event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
         decided, wished = self.view.fail(run, event, eid)
         given_up: list[Command] = [CancelCall(call) for call in run.calls]
@@ -216,7 +213,20 @@ class Turn:
 
     def do(self, job: Job) -> None:
         """Do a job that is due."""
-        if isinstance(job, ForgetRun):
-            forget_run(self.transaction, job)
-        else:
-            start_again(self.transaction, job)
+        try:
+            if self.transaction.telling.distrusted and self._leave_out(job):
+                return
+            if isinstance(job, ForgetRun):
+                forget_run(self.transaction, job)
+            else:
+                start_again(self.transaction, job)
+        except Exception:
+            self.transaction.telling.blame(0, job)
+            raise
+
+    def _leave_out(self, piece: Job | Offer) -> bool:
+        """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
+        why = self.transaction.telling.reason(0, piece)
+        if why:
+            self.transaction.add(make_error("internal-error", why))
+        return bool(why)

@@ -1,4 +1,4 @@
-"""Watches, by the elements that would satisfy them, and the queue of events still to be told."""
+"""Watches, by the elements that would satisfy them; the queue of events still to be told; what is not."""
 
 from __future__ import annotations
 
@@ -65,6 +65,42 @@ class Watches:
     def told_of(self, eid: int) -> Iterable[WatchKey]:
         """The watches that count on this very element, and are to be told the same."""
         return tuple(self._of_elements.get(eid, ()))
+
+
+Told = tuple[int, str]
+"""A run (0: none), and what it is told, in words by which it is known when it comes again."""
+
+
+def told(run: int, event: object) -> Told:
+    """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
+    about = (getattr(event, field, None) for field in ("call", "watch", "wake", "name", "run", "eid"))
+    return run, " ".join([type(event).__name__, *(str(known) for known in about if known is not None)])
+
+
+class Telling:
+    """The event that brought a turn down, and those that are told no more since they did so twice (G18)."""
+
+    def __init__(self) -> None:
+        self.blamed: Told | None = None
+        self.distrusted: frozenset[Told] = frozenset()
+
+    def absolve(self) -> None:
+        """Blame nothing: what broke down was taken back, and the turn goes on."""
+        self.blamed = None
+
+    def blame(self, run: int, event: object) -> None:
+        """Note that a turn broke down while a run was told this."""
+        self.blamed = told(run, event)
+
+    def distrust(self, pieces: Iterable[Told]) -> None:
+        """Tell these no more: their runs fail instead."""
+        self.distrusted = frozenset(pieces)
+
+    def reason(self, run: int, event: object) -> str:
+        """The reason why this is told no more, for people; empty where it is."""
+        if not self.distrusted or (known := told(run, event)) not in self.distrusted:
+            return ""
+        return f"narval broke down twice when this was to be told, and it is told no more: {known[1]}"
 
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):

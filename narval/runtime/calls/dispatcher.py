@@ -36,12 +36,14 @@ INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
+_NO_WAY = Failure("undelivered", "no way leads to another agent from here", final=True)
+
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
 
 
 class Dispatcher:
-    """Performs the commands of one agent.
+    """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
 
     `home` is the folder of the home; outside ids of calls begin with the id of the agent (G1). `timeout` is
     the time limit of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls
@@ -52,6 +54,7 @@ class Dispatcher:
         self,
         agent: AgentState,
         executor: Executor,
+        in_flight: CallsInFlight,
         targets: CallTargets,
         post: Post,
         *,
@@ -61,8 +64,7 @@ class Dispatcher:
         preparers: Mapping[str, Prepare],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
-        self.identity = identity
-        self.in_flight = CallsInFlight(executor, post)
+        self.identity, self.in_flight = identity, in_flight
         self.is_stopping = False
         self._timeout = timeout
         self._post, self._home = post, home
@@ -89,6 +91,8 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
+                if command.agent:
+                    return refused(command, _NO_WAY)
                 return self._calls[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
@@ -110,11 +114,12 @@ class Dispatcher:
         return self.dispatch(run, command)
 
     def resume(self) -> None:
-        """Perform again what was under way when the last daemon stopped (N35, N29).
+        """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).
 
         A run for which a moment came meanwhile, or for its callers, is told that first: it may give up what
         it had under way.
         """
+        self.in_flight.attach(self._agent, self._post)
         clockwork = self._agent.clockwork
         due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
@@ -150,13 +155,15 @@ class Dispatcher:
         self._post(Request(lambda turn: None, settle))
 
     def _resume_call(self, run: Run, call: Call) -> None:
-        child = self._agent.runs.by_call.get(call.call)
+        child, id = self._agent.runs.by_call.get(call.call), self.outside_id(call.call)
         if call.call in run.abandoned:
             if child is not None:
                 self._cancel(child, f"run {run.eid} gave it up")
+            elif self.in_flight.has(id):
+                self.in_flight.abandon(id)
             else:
                 self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
-        elif child is not None:
+        elif child is not None or self.in_flight.has(id):
             return  # it goes on by itself
         else:
             back = refused(call, INTERRUPTED) if call.begun else self.dispatch(run, call)
@@ -166,10 +173,6 @@ class Dispatcher:
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self.identity.id}.{call}"
-
-    def busy(self) -> bool:
-        """True if some call may yet go on by itself."""
-        return self.in_flight.busy()
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -234,7 +237,7 @@ class Dispatcher:
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
         else:
-            self._executor.abandon(self.outside_id(command.call))
+            self.in_flight.abandon(self.outside_id(command.call))
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))

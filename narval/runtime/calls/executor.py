@@ -46,9 +46,9 @@ class Executor:
         self._ended = asyncio.Event()
 
     def notify(self, on_caught_up: Callable[[str], None]) -> None:
-        """Call `on_caught_up` with the id of each call that from now on waits for the world.
+        """Call `on_caught_up` with the id of each call that from now on waits for the world, or is over.
 
-        That is a source that says that it has caught up, or a call that sleeps on a simulated clock.
+        A source waits that says that it has caught up, or a call that sleeps on a simulated clock.
         """
         self._on_caught_up = on_caught_up
 
@@ -85,10 +85,6 @@ class Executor:
         None where it is not answered at once: then `start` decides.
         """
         return None if self._is_closing else copy_context().run(answer_within, call)
-
-    def has(self, call: str) -> bool:
-        """True while a call is under way."""
-        return call in self._calls
 
     def abandon(self, call: str) -> bool:
         """Give a call up: its outcome will say so. False when no such call is under way (any more)."""
@@ -159,6 +155,10 @@ class Executor:
         found = self._calls.get(call)
         return found is not None and found[0].call.has_caught_up
 
+    def is_busy(self) -> bool:
+        """True if some call may yet go on by itself: one that has caught up waits for the world."""
+        return not all(self.caught_up(call) for call in self._calls)
+
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
     def next(self) -> float | None:
@@ -205,6 +205,7 @@ class Executor:
         self._ended.set()
         if found is not None:
             found[1](outcome)
+        self._on_caught_up(running.call.id)  # nobody else may be told, if its agent is not at work
 
     def _abandon(self, running: RunningCall) -> None:
         if not running.over and running.call.id in self._calls:

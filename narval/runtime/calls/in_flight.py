@@ -1,4 +1,4 @@
-"""The calls in flight: handed to the executor, and not answered yet."""
+"""The calls in flight: handed to the executor, and what comes of them not recorded yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from functools import partial
 
 from narval.engines.commands import Call
-from narval.engines.events import CallStarting, Failure, OutputElement, Produced, Returned
+from narval.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
@@ -23,76 +24,154 @@ Finish = Callable[[Outcome], Outcome]
 
 
 class CallsInFlight:
-    """Starts calls of one agent, and posts their results as events."""
+    """The calls of one agent that the executor has, whether the agent is active or not (G7).
 
-    def __init__(self, executor: Executor, post: Post) -> None:
-        self._executor, self._post = executor, post
-        self._ids: set[str] = set()
-        self._on_over: Callable[[], None] = _ignore
+    They go by their outside ids. What comes of one is told the agent, and kept until it has recorded that.
+    """
 
-    def busy(self) -> bool:
-        """True if some call may yet go on by itself: a source that has caught up waits for the world."""
-        return not all(self._executor.caught_up(id) for id in self._ids)
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._agent: AgentState | None = None
+        self._post: Post | None = None
+        self._activate: Callable[[], None] = _ignore
+        self._calls: dict[str, Delivery | None] = {}
+        """The latest report of each call, until it is recorded."""
+        self._bound: set[str] = set()
+        """The calls whose outcome is made into another by what is in memory."""
+        self._over: asyncio.Future[None] | None = None
+        """None unless all are given up: done when they are over."""
+
+    # --- of which activation they are -----------------------------------------------------------------
+
+    def attach(self, agent: AgentState, post: Post) -> None:
+        """Let an activation have them: `post` gets what came meanwhile, and what will come."""
+        self._agent, self._post, self._activate = agent, post, _ignore
+        for report in self._reports():
+            post(report)
+
+    def detach(self, activate: Callable[[], None]) -> None:
+        """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
+        self._agent, self._post, self._activate = None, None, activate
 
     def any(self) -> bool:
         """True while there is one."""
-        return bool(self._ids)
+        return bool(self._calls)
 
-    def when_over(self, tell: Callable[[], None]) -> None:
-        """Call `tell` each time when the last of them is over."""
-        self._on_over = tell
+    def has(self, id: str) -> bool:
+        """True while a call is under way, or what came of it is not recorded."""
+        return id in self._calls
 
-    def abandon_all(self) -> tuple[str, ...]:
-        """Give up all of them; their ids."""
-        ids = tuple(self._ids)
-        for id in ids:
-            self._executor.abandon(id)
-        return ids
+    def has_reports(self) -> bool:
+        """True if something has come that is not recorded."""
+        return bool(self._reports())
+
+    def need_memory(self) -> bool:
+        """True while the code of a process answers one, which works on what is in memory (section 8)."""
+        return bool(self._bound)
+
+    # --- ending ---------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Give up all of them; what comes of them is dropped."""
+        self.detach(_ignore)
+        self._over = self._over or asyncio.get_running_loop().create_future()
+        for id in tuple(self._calls):
+            if not self._executor.abandon(id):
+                self._drop(id)
+
+    @property
+    def is_ending(self) -> bool:
+        """True once all are given up."""
+        return self._over is not None
+
+    async def over(self) -> None:
+        """Wait until those that were given up are over."""
+        if self._over is not None and self._calls:
+            await asyncio.wait([self._over])
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def abandon(self, id: str) -> bool:
+        """Give a call up: its outcome will say so. False when it is not under way."""
+        return self._executor.abandon(id)
 
     def start(self, run: Run, call: Call, context: CallContext, finish: Finish | None = None) -> None:
         """Have the executor answer a call. Raises what keeps it from being made."""
-        done = partial(self._done, run.eid, call.call, context.id, finish)
-        announce = partial(self._announce, run, call.call, context.id) if call.on_restart == "error" else None
-        self._ids.add(context.id)
+        asked = (run.eid, call.call, context.id)
+        done = partial(self._done, *asked, finish)
+        announce = partial(self._announce, *asked) if call.on_restart == "error" else None
+        self._calls[context.id] = None
+        if finish is not None:
+            self._bound.add(context.id)
         try:
-            self._executor.start(context, done, partial(self._produced, run.eid, call.call), announce)
+            self._executor.start(context, done, partial(self._produced, *asked), announce)
         except Exception:
-            self._ids.discard(context.id)
+            self._drop(context.id)
             raise
 
-    def _announce(self, run: Run, call: str, id: str, go: Callable[[], None]) -> None:
+    def _announce(self, run: int, call: str, id: str, go: Callable[[], None]) -> None:
         """Begin a call that must not be made twice, once it is recorded that it begins (N29)."""
-        self._post(Delivery(run.eid, CallStarting(0, 0.0, call), partial(self._begin, run, call, id, go)))
+        self._report(run, id, CallStarting(0, 0.0, call), partial(self._begin, run, call, id, go))
 
-    def _begin(
-        self, run: Run, call: str, id: str, go: Callable[[], None], error: BaseException | None
-    ) -> None:
-        asked = run.calls.get(call)
-        if error is not None or asked is None or call in run.abandoned:
+    def _begin(self, run: int, call: str, id: str, go: Callable[[], None]) -> None:
+        holder = self._agent.runs.active.get(run) if self._agent is not None else None
+        asked = holder.calls.get(call) if holder is not None else None
+        if holder is None or asked is None or call in holder.abandoned:
             if not self._executor.abandon(id):  # an inline call is under way nowhere
                 self._drop(id)
             return
         try:
             go()
         except Exception as refusal:
-            log.exception("call %s of run %d could not be begun", call, run.eid)
-            self._post(Delivery(run.eid, refused(asked, internal_failure(refusal))))
+            log.exception("call %s of run %d could not be begun", call, run)
+            self._report(run, id, refused(asked, internal_failure(refusal)), partial(self._drop, id))
 
     def _done(self, run: int, call: str, id: str, finish: Finish | None, outcome: Outcome) -> None:
-        self._drop(id)
-        self._post(Delivery(run, returned(call, outcome if finish is None else finish(outcome))))
+        if self._over is not None:
+            self._drop(id)
+            return
+        event = returned(call, outcome if finish is None else finish(outcome))
+        self._report(run, id, event, partial(self._drop, id))
+
+    async def _produced(self, run: int, call: str, id: str, elements: list[OutputElement]) -> None:
+        """Tell of the elements of a source; it goes on when they are recorded (N36)."""
+        recorded = asyncio.get_running_loop().create_future()
+        self._report(run, id, Produced(0, 0.0, call, tuple(elements)), partial(_settle, recorded))
+        await recorded
+
+    # --- what comes of them ---------------------------------------------------------------------------
+
+    def _report(self, run: int, id: str, event: Event, recorded: Callable[[], None]) -> None:
+        """Tell the agent of a call, as soon as it is active; `recorded` is called once that is recorded."""
+        if self._over is not None:
+            return
+        report = Delivery(run, event, partial(self._recorded, id, event, recorded))
+        self._calls[id] = report
+        if self._post is not None:
+            self._post(report)
+        else:
+            self._activate()
+
+    def _recorded(
+        self, id: str, event: Event, recorded: Callable[[], None], error: BaseException | None
+    ) -> None:
+        report = self._calls.get(id)
+        if report is None or report.event is not event:  # more has come of it since
+            return
+        if error is None:
+            self._calls[id] = None
+            recorded()
+        elif self._post is None:  # its activation was dropped: the next is told
+            self._activate()
+
+    def _reports(self) -> list[Delivery]:
+        return [report for report in self._calls.values() if report is not None]
 
     def _drop(self, id: str) -> None:
-        self._ids.discard(id)
-        if not self._ids:
-            self._on_over()
-
-    async def _produced(self, run: int, call: str, elements: list[OutputElement]) -> None:
-        """Post the elements of a source; it goes on when they are recorded (N36)."""
-        recorded = asyncio.get_running_loop().create_future()
-        event = Produced(0, 0.0, call, tuple(elements))
-        self._post(Delivery(run, event, partial(_settle, recorded)))
-        await recorded
+        self._calls.pop(id, None)
+        self._bound.discard(id)
+        if self._over is not None and not self._calls:
+            _settle(self._over)
 
 
 def returned(call: str, outcome: Outcome) -> Returned:
@@ -111,14 +190,10 @@ def internal_failure(error: Exception) -> Failure:
     return Failure("internal-error", f"narval could not make the call: {error!r}")
 
 
-def _settle(recorded: asyncio.Future[None], error: BaseException | None) -> None:
-    if recorded.done():
-        return
-    if error is None:
-        recorded.set_result(None)
-    else:
-        recorded.set_exception(error)
+def _settle(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 def _ignore() -> None:
-    """Do nothing: nobody waits for the last call."""
+    """Do nothing: it is active, or nobody waits for it."""

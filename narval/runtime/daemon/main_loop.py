@@ -67,7 +67,7 @@ class MainLoop:
             return False
         if self.stop.requested:
             return self.stop.calls_are_over
-        return not any(participant.dispatcher.busy() for participant in self.rounds.participants)
+        return not self.executor.is_busy()
 
     def is_stopped(self) -> bool:
         """True once calls have had their time, and what came of them is recorded."""

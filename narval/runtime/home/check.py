@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from narval.definitions import kinds
-from narval.definitions.library import Definition, Library
+from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.found_files import files_of
@@ -60,8 +60,8 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
 
 
 def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """Warnings about definitions of a library: those of their kind, about dates (N25), and about limits that
-    cannot be kept on this system (A19).
+    """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
+    cannot be kept on this system (A19), and about calls at other agents without a time limit (G35).
     """
     definitions, now = list(definitions), time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -76,4 +76,15 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         for definition in definitions
         for line, message in date_warnings(getattr(definition, "times", ()), now)
     ]
-    return [*limits, *dates, *kinds.warnings(definitions, library)]
+    remote = [
+        Fault(definition.path, call.line, 1, f"{call.part}: {_UNLIMITED.format(call.agent)}", warning=True)
+        for definition in definitions
+        if isinstance(definition, RunDefinition)
+        for call in definition.remote_calls
+        if call.timeout is None
+    ]
+    return [*limits, *dates, *remote, *kinds.warnings(definitions, library)]
+
+
+_UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
+"""The doubt about a call at another agent without a time limit (G35)."""

@@ -224,18 +224,6 @@ async def test_G5_a_moment_that_came_while_no_daemon_ran_activates_its_agent_at_
 
 
 @in_a_loop
-async def test_G7_an_agent_stays_active_while_a_call_of_it_is_under_way(scene: Scene) -> None:
-    daemon = await opened(scene, "ada")
-    run = (await ask(daemon, "ada", "start", name="w.calls"))["eid"]
-    await daemon.main_loop.elapse(150.0)
-    assert (await states(daemon))["ada"] == "active"
-    await daemon.main_loop.elapse(150.0)
-    assert (await states(daemon))["ada"] == "passive"
-    assert (await ask(daemon, "ada", "show", run=run))["state"] == "done"
-    await scene.end()
-
-
-@in_a_loop
 async def test_G4_what_changes_in_the_files_is_taken_over_by_active_and_passive_agents(scene: Scene) -> None:
     daemon = await opened(scene, "ada", "bob")
     await ask(daemon, "ada", "count")
@@ -279,8 +267,6 @@ async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: S
     await daemon.main_loop.elapse(1.0)
     with pytest.raises(RequestError, match="ada has 1 run under way"):
         await ask(daemon, "", "remove_agent", name="ada")
-    with pytest.raises(RequestError, match="calls under way"):
-        await ask(daemon, "", "passivate", name="ada")
     await ask(daemon, "", "remove_agent", name="ada", now=True)
     assert await states(daemon) == {"narval": "active"}
     assert [row.name for row in daemon.store.agents()] == ["narval"]
@@ -357,31 +343,6 @@ async def test_G17_rows_that_the_store_refuses_cost_their_agent_alone(scene: Sce
     await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
     await daemon.main_loop.until_idle()
     assert ['of="2"' in xml for xml in await acks(daemon, "ada")] == [True]
-    await scene.end()
-
-
-@in_a_loop
-async def test_G18_an_agent_is_made_anew_when_the_last_call_of_its_activation_is_over(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    daemon = await opened(scene, "ada")
-    await ask(daemon, "ada", "start", name="w.takes")
-    await ask(daemon, "ada", "start", name="w.calls")
-    await daemon.main_loop.elapse(1.0)
-    abandon, lingering = daemon.executor.abandon, []
-    monkeypatch.setattr(daemon.executor, "abandon", lambda id: lingering.append(id) or True)
-    with pytest.MonkeyPatch.context() as patch:
-        poison(daemon, patch, "ada")
-        with pytest.raises(NarvalError, match="agent ada broke down"):
-            await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
-    await daemon.main_loop.elapse(5.0)
-    assert daemon.agents.at_work.host("ada") is None, "it would make a call that is under way"
-    abandon(*lingering)
-    await daemon.main_loop.work_until(lambda: daemon.agents.at_work.host("ada") is not None)
-    monkeypatch.undo()
-    await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
-    await daemon.main_loop.until_idle()
-    assert len(await acks(daemon, "ada")) == 1
     await scene.end()
 
 

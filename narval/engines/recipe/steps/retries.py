@@ -74,7 +74,8 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
 
 def expired(step: Step) -> Failure:
     """The reason why a run that outlived its time limit was given up, in the words of the executors."""
-    return Failure("timeout", f"{step.target} did not come back within {limit_of(step):g} s")
+    late = f"did not come back within {limit_of(step):g} s"
+    return Failure("timeout", f"{step.called if step.agent else step.target} {late}")
 
 
 def reset_tries(decision: RecipeDecision, step: Step, identifier: str) -> None:

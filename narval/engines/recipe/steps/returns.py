@@ -49,7 +49,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
         return
     step, run = decision.definition.steps[place], decision.state.steps[place]
     call = run.calls[event.call]
-    if step.timeout is not None:
+    if step.timeout is not None or step.agent:
         retries.back(decision, step, event.call, call)
     if event.problem is not None or event.abandoned or call.spoilt is not None:
         back = _failed_call(decision, step, call, event)

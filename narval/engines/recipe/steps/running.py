@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
+from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
 from narval.engines.decision import Inputs
 from narval.engines.events import Failure
@@ -51,7 +52,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
             decision.change(StepRunning(step.id))
         finish(decision, step)
         return
-    target = decision.view.definition(step.kind, step.target)
+    target = decision.view.definition(step.kind, step.target) if not step.agent else None
     prototype = prototype_of(step, target)
     try:
         arguments = arguments_of(decision, step) if step.arguments else ()
@@ -70,6 +71,8 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
     """The target's prototype as the step tightens it, None for a run; or the failure to run it."""
+    if step.agent:
+        return None
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
     if step.kind not in WITH_PROTOTYPE:
@@ -176,11 +179,23 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
             why = f"nothing in memory fits foreach ({step.foreach.text})"
             fail(decision, step, "input-missing", why, input="foreach")
             return
+    inputs: Inputs = ()
+    reserved: tuple[int, ...] = ()
+    if step.own_inputs.inputs:
+        search = input_search(decision, step, step.own_inputs)
+        assigned = search.assign()
+        if assigned.missing:
+            _missing(decision, step, search, assigned.missing)
+            return
+        inputs = search.commit_inputs(assigned)
+        reserved = search.outdated_by(inputs)
     arguments = tuple(add_argument(decision, step, argument) for argument in given)
     if step.foreach is None:
-        _call(decision, step, elements=arguments, nearby=_near_to_run(decision, step, arguments))
+        nearby = _near_to_run(decision, step, arguments)
+        _call(decision, step, inputs, elements=arguments, nearby=nearby, reserved=reserved)
     else:
-        decision.change(StepRunning(step.id, foreach=ForeachCalls(arguments=arguments), selected=found))
+        foreach = ForeachCalls(shared=inputs, reserved=reserved, arguments=arguments)
+        decision.change(StepRunning(step.id, foreach=foreach, selected=found))
         call_more(decision, step)
 
 
@@ -219,7 +234,8 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
                 reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:
-            _call(decision, step, elements=(*foreach.arguments, eid), nearby=nearby, given=eid)
+            elements = (*foreach.arguments, eid)
+            _call(decision, step, foreach.shared, elements=elements, nearby=nearby, given=eid)
     if dropped:
         decision.change(CallsDropped(step.id, tuple(dropped)))
 
@@ -281,8 +297,8 @@ def _call(
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, step.id, *parts)
-    if step.timeout is None:
+    asked = commands.Call(call, step.kind, step.target, step.id, *parts, agent=step.agent)
+    if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:
         ask(decision, step, asked)
@@ -291,7 +307,7 @@ def _call(
 def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
     """Make a call, for the first time or again; the time limit of a run is a timer (N29)."""
     decision.ask(asked)
-    if step.timeout is not None and (limit := limit_of(step)) is not None:
+    if (limit := limit_of(step)) is not None:
         decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
 
 
@@ -302,6 +318,8 @@ def _is_source(target: Any) -> bool:
 
 def limit_of(step: Step) -> float | None:
     """The time limit that the engine keeps: that of a run, for executors keep those of what they call."""
+    if step.agent:
+        return limit_of_remote(step.timeout)
     return None if step.kind in WITH_PROTOTYPE else step.timeout
 
 
@@ -372,6 +390,10 @@ def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | Non
 def _near_to_run(
     decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """The elements nearest to the step, where the run it calls looks after its own context (N15)."""
+    """The elements nearest to the step, where the run it calls looks after its own context (N15); none of
+    them are seen by another agent (G33).
+    """
+    if step.agent:
+        return ()
     surroundings = around(decision, step)
     return (arguments + surroundings.promoted(), *surroundings.nearby)

@@ -10,28 +10,28 @@ found active; its next start activates that, and whom a moment waits for.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any
 
 from narval.errors import InternalError, NarvalError, RequestError
 from narval.memory.elements.control_elements import ACTED
-from narval.memory.elements.element import parse
 from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
-from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.agent.turn import Turn
+from narval.runtime.agent.waiting import Told
 from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.host_maker import HostMaker
+from narval.runtime.daemon.agents.laying_down import LayingDown
+from narval.runtime.daemon.agents.wake_ups import WakeUps
 from narval.runtime.daemon.reload import FilesInForce
-from narval.runtime.daemon.rounds import Alarm, Rounds
-from narval.runtime.daemon.waiters import future, settle
+from narval.runtime.daemon.rounds import Rounds
+from narval.runtime.daemon.waiters import future
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
 log = logging.getLogger("narval.daemon")
@@ -71,55 +71,6 @@ def go_on(
     files.sync_declared(turn, declared, again)
 
 
-class WakeUps:
-    """The moments at which agents are looked after; `come` is called in the round of the nearest."""
-
-    def __init__(self, rounds: Rounds, come: Callable[[float], None]) -> None:
-        self._rounds, self._alarm = rounds, Alarm(come)
-        self._moments: TimerQueue[str, None] = TimerQueue()
-
-    def set(self, name: str, at: float | None) -> None:
-        """Look after an agent at a moment, and not at the one before; None: no more."""
-        if at is None:
-            self._moments.discard(name)
-        else:
-            self._moments.push(at, name, None)
-        self._rounds.call_at(self._moments.next(), self._alarm)
-
-    def due(self, now: float) -> Iterator[str]:
-        """The agents whose moment has come, which they have no more then."""
-        while (due := self._moments.pop_due(now)) is not None:
-            yield due[1]
-        self._rounds.call_at(self._moments.next(), self._alarm)
-
-
-class EndingCalls:
-    """The calls of activations that were given up, as long as they are under way."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, asyncio.Future[None]] = {}
-
-    def abandon(self, name: str, calls: CallsInFlight) -> None:
-        """Give up all calls of an agent."""
-        calls.abandon_all()
-        if calls.any():
-            self._of[name] = future()
-            calls.when_over(lambda: settle(self._of.pop(name, future())))
-
-    def any(self, name: str) -> bool:
-        """True while there is one of that agent."""
-        return name in self._of
-
-    async def over(self, name: str) -> None:
-        """Wait until there is none of that agent."""
-        if (ending := self._of.get(name)) is not None:
-            await asyncio.wait([ending])
-
-    def then(self, name: str, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once there is none of that agent."""
-        self._of[name].add_done_callback(lambda _: go_on())
-
-
 class Activations:
     """The hosts of the agents at work, and the moments at which others are to be.
 
@@ -128,12 +79,13 @@ class Activations:
 
     def __init__(self, rows: AgentRows, rounds: Rounds, maker: HostMaker, files: FilesInForce) -> None:
         self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
-        self.faults = Faults()
+        self.faults, self.record_only = Faults(), maker.record_only
         self._hosts: dict[str, AgentHost] = {}
         self._wake_ups = WakeUps(rounds, self._come)
         """For passive agents, and for those at work that may have been idle for long enough."""
-        self._ending = EndingCalls()
-        self._laying_down: dict[str, asyncio.Future[None]] = {}
+        self._calls: dict[str, CallsInFlight] = {}
+        """The calls under way of agents that are not at work, or were given up, by id of the agent (G7)."""
+        self._laying_down = LayingDown(rows, self._is_passive)
 
     def host(self, name: str) -> AgentHost | None:
         """The host of an agent; None of one that is not at work."""
@@ -162,17 +114,15 @@ class Activations:
 
         Raises RequestError where there is none, StoreError where it cannot be restored.
         """
-        await self._laid_down(name)
+        await self.settled(name)
         self._rows.find(name)
-        if name not in self._hosts:
-            if (rest := self.faults.rest(name, self._now())) is not None:
-                raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
-            await self._ending.over(name)
+        if name not in self._hosts and (rest := self.faults.rest(name, self._now())) is not None:
+            raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
         return self._hosts.get(name) or self._activate(self._rows.find(name))
 
     def go_on_with(self, name: str, *, is_start: bool = False) -> None:
         """Activate an agent; where that fails it is tried again, as if it had broken down."""
-        if name in self._hosts or name not in self._rows or self._maker.record_only:
+        if name in self._hosts or name not in self._rows or self.record_only:
             return
         try:
             self._activate(self._rows[name], is_start=is_start)
@@ -181,22 +131,32 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        host = self._hosts.get(name)
-        if host is None:
+        if (host := self._hosts.get(name)) is None:
             return True
         done = future()
-        self._lay_down(name, host, done)
+        self._laying_down.begin(name, host, done)
         await self._rows.own.submit(lambda turn: None)  # in the same round, or a later one
         return bool(await done)
 
-    async def stop(self, name: str) -> None:
-        """Give up the activation of an agent, if there is one, and wait until its calls are over."""
-        await self._laid_down(name)
+    def end(self, name: str) -> None:
+        """Give up the activation of an agent, if there is one, and all calls of it."""
         self._wait(name, None)
-        host = self._hosts.get(name)
+        host, id = self._hosts.get(name), self._rows[name].id
         if host is not None:
             self._give_up(name, host, RequestError(f"agent {name} is not at work any more"))
-        await self._ending.over(name)
+        if id in self._calls:
+            self._calls[id].end()
+
+    async def calls_over(self, row: AgentRow) -> None:
+        """Wait until the calls of an agent that were given up are over."""
+        calls = self._calls.get(row.id)
+        if calls is not None and calls.is_ending:
+            await calls.over()
+            self._calls.pop(row.id, None)
+
+    async def settled(self, name: str) -> None:
+        """Wait until an agent that is about to become passive is, or is not."""
+        await self._laying_down.settled(name)
 
     # --- beginning and ending -------------------------------------------------------------------------
 
@@ -208,14 +168,19 @@ class Activations:
         files, name = self._files, row.name
         definitions = files.loaded.library, files.schemas, files.settings_of(name)
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
-        host = self._maker.make(row.agent, name, *definitions, since=since, record_only=is_suspended)
+        calls = None if is_suspended else self._calls.get(row.id)
+        host = self._maker.make(
+            row.agent, name, *definitions, since=since, calls=calls, record_only=is_suspended
+        )
         bring_back_runs(host, self._now())
+        self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep(run.definition for run in runs if run.definition is not None)
         files.follow(host)
         again = acted_before(host) if is_start and not is_suspended else ()
         if not host.loop.record_only:
             host.dispatcher.resume()
+            self._calls.pop(row.id, None)
         host.post(Request(partial(self._begin, host, row, again), self._begun))
         host.hear_of_faults(partial(self._broke_down, name))
         self._hosts[name] = host
@@ -225,7 +190,7 @@ class Activations:
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
         """Make the first turn of an activation; from its commit on the row says that the agent is active."""
-        if row.state == PASSIVE:
+        if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
         go_on(turn, host, self._files, None, again)
@@ -236,13 +201,16 @@ class Activations:
             self._rows.note(row)
 
     def _give_up(self, name: str, host: AgentHost, error: NarvalError) -> None:
-        """Drop an activation, as if it had been killed."""
+        """Drop an activation, as if it had been killed; the calls of it go on."""
         del self._hosts[name]
         self._wait(name, None)
         self._rounds.remove(host)
         self._files.leave(host)
+        calls = host.dispatcher.in_flight
+        if calls.any():
+            self._calls[host.dispatcher.identity.id] = calls
+        calls.detach(partial(self._come_back, name))
         host.give_up(error)
-        self._ending.abandon(name, host.dispatcher.in_flight)
 
     # --- coming to rest -------------------------------------------------------------------------------
 
@@ -250,67 +218,48 @@ class Activations:
         """Activate those whose moment has come, and make passive those that were idle for long enough."""
         for name in self._wake_ups.due(now):
             host = self._hosts.get(name)
-            if host is None and self._ending.any(name):
-                self._ending.then(name, partial(self._wait, name, now))
-            elif host is None:
+            if host is not None:
+                host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
+            if host is None:
                 self.go_on_with(name)
             elif host.last_turn + host.settings.idle_after > now:
                 self._wait(name, host.last_turn + host.settings.idle_after)
             else:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
-                if not (host.is_in_use or host.dispatcher.in_flight.any()):
-                    self._lay_down(name, host)
+                if not host.is_in_use:
+                    self._laying_down.begin(name, host)
+
+    def _come_back(self, name: str) -> None:
+        """Activate an agent that is passive: something has come of a call of it."""
+        row = self._rows.get(name)
+        if row is not None and row.state != SUSPENDED and self.faults.rest(name, self._now()) is None:
+            self._wait(name, self._now())
 
     def _wait(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment; None: no more."""
-        if not self._maker.record_only:
+        if not self.record_only:
             self._wake_ups.set(name, at)
 
-    def _lay_down(self, name: str, host: AgentHost, done: asyncio.Future[bool] | None = None) -> None:
-        """Make an agent passive in its next turn, if it has nothing to do then; `done` is told if it is."""
-
-        def work(turn: Turn) -> AgentRow | None:
-            if host.is_in_use or not _is_at_rest(host, turn):
-                return None
-            self._laying_down[name] = future()
-            row = self._rows[name]
-            if row.state != SUSPENDED:
-                row = row._replace(state=PASSIVE, wake_at=host.loop.next_moment())
-                register(row, turn)
-            return row
-
-        def recorded(row: AgentRow | None, error: BaseException | None) -> None:
-            if (waiting := self._laying_down.pop(name, None)) is not None:
-                settle(waiting)
-            if row is not None and error is None:
-                self._rows.note(row)
-                self._give_up(name, host, RequestError(f"agent {name} has become passive"))
-                self._wait(name, row.wake_at)
-            if done is not None:
-                settle(done, row is not None, error)
-
-        host.post(Request(work, recorded))
-
-    async def _laid_down(self, name: str) -> None:
-        """Wait until an agent that is about to become passive is, or is not."""
-        while (waiting := self._laying_down.get(name)) is not None:
-            await asyncio.wait([waiting])
+    def _is_passive(self, host: AgentHost, row: AgentRow) -> None:
+        """Let go of an agent that is recorded as passive."""
+        self._rows.note(row)
+        self._give_up(row.name, host, RequestError(f"agent {row.name} has become passive"))
+        self._wait(row.name, self._now() if host.dispatcher.in_flight.has_reports() else row.wake_at)
 
     # --- faults ---------------------------------------------------------------------------------------
 
     def _broke_down(self, name: str, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
         log.error("a turn of agent %s broke down", name, exc_info=error)
-        why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
-        self._give_up(name, self._hosts[name], why)
-        self._rest_or_suspend(name, error)
+        host = self._hosts[name]
+        self._give_up(name, host, InternalError(f"agent {name} broke down: {error!r}; the log says where"))
+        self._rest_or_suspend(name, error, host.loop.suspects())
         return True
 
-    def _rest_or_suspend(self, name: str, error: Exception) -> None:
+    def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
         """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""
         now = self._now()
-        rest = self.faults.note(name, now)
-        if rest is not None:
+        if (rest := self.faults.note(name, now, suspects)) is not None:
             log.error("agent %s is made anew in %g s: %s", name, rest, error)
             self._wait(name, now + rest)
             return
@@ -319,20 +268,8 @@ class Activations:
         row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)
         self._rows.note(row)
         self._rows.own.post(Request(partial(register, row), _ignore))
-
-
-def _is_at_rest(host: AgentHost, turn: Turn) -> bool:
-    """True if nothing is left to do after what is done in this turn already, until a moment comes."""
-    is_last = len(host.loop.intake.waiting) <= 1
-    has_work = turn.transaction.outer or host.agent.queue or host.dispatcher.in_flight.any()
-    return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
-
-
-def _acts_at_start(host: AgentHost) -> bool:
-    """True if something in an agent acts at each start of a daemon: it stays active, to be found then."""
-    memory = host.agent.memory
-    acted = (memory.element(eid) for eid in memory.marks.get(ACTED, ()) if eid not in memory.outdated)
-    return any(element is not None and parse(element.xml).get("at") == "start" for element in acted)
+        if row.id in self._calls:
+            self._calls[row.id].end()
 
 
 def _ignore(value: Any, error: Any) -> None:

@@ -34,6 +34,10 @@ class AgentRows:
     def __getitem__(self, name: str) -> AgentRow:
         return self._rows[name]
 
+    def get(self, name: str) -> AgentRow | None:
+        """An agent besides the home's own; None where there is none of that name."""
+        return self._rows.get(name)
+
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
         return sorted(self._rows.values())

@@ -9,7 +9,7 @@ from narval.errors import RequestError
 from narval.runtime.daemon.agents.activations import Activations
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
-from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
+from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
 
 
@@ -32,26 +32,42 @@ class Agents:
                 await host.submit(lambda turn: None)
             yield host
 
+    def state_of(self, row: AgentRow) -> str:
+        """The state of an agent: of one that is not suspended, as it is in this daemon."""
+        if row.state == SUSPENDED:
+            return row.state
+        if self.at_work.host(row.name) is not None:
+            return ACTIVE
+        return row.state if self.at_work.record_only else PASSIVE
+
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
-        await self.at_work.stop(self.rows.find(name).name)
-        return await self.rows.put(self.rows[name]._replace(state=SUSPENDED, why=why, wake_at=None))
+        await self.at_work.settled(name)
+        row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
+        self.rows.note(row)  # at once, so that nobody activates it while its calls end
+        self.at_work.end(name)
+        await self.at_work.calls_over(row)
+        return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
         """Let a suspended agent go on. Raises RequestError."""
         row = self.rows.find(name)
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
-        await self.at_work.stop(name)
+        await self.at_work.settled(name)
+        await self.at_work.calls_over(row)
+        self.at_work.end(name)
         self.at_work.faults.forget(name)
-        row = await self.rows.put(row._replace(state=ACTIVE, why=""))
+        row = row._replace(state=ACTIVE, why="")
+        self.rows.note(row)
+        await self.rows.put(row)
         self.at_work.go_on_with(name)
         return row
 
     async def passivate(self, name: str) -> AgentRow:
         """Make an agent passive that has nothing to do. Raises RequestError where it has."""
         if not await self.at_work.lay_down(self.rows.find(name).name):
-            raise RequestError(f"{name} has something to do: calls under way, or events to be told")
+            raise RequestError(f"{name} has something to do: events to be told, or code of a process at work")
         return self.rows[name]
 
     async def remove(self, name: str, *, now: bool = False) -> None:
@@ -64,6 +80,8 @@ class Agents:
         if active and not now:
             runs = f"{active} run{'s' * (active > 1)}"
             raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
-        await self.at_work.stop(name)
+        await self.at_work.settled(name)
+        self.at_work.end(name)
         self.at_work.faults.forget(name)
         await self.rows.remove(row)
+        await self.at_work.calls_over(row)

@@ -11,6 +11,7 @@ from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
@@ -54,12 +55,13 @@ class HostMaker:
         own: AgentSettings,
         *,
         since: float,
+        calls: CallsInFlight | None = None,
         record_only: bool = False,
     ) -> AgentHost:
         """The host of an agent, with the memory its store has, at work without a break `since` a moment.
 
-        `own` are its settings. Its runs are not restored yet. With `record_only` it records what it is asked,
-        and does nothing else. Raises StoreError.
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. Its runs are not
+        restored yet. With `record_only` it records what it is asked and does nothing else. Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
         agent: AgentState = restore(
@@ -75,6 +77,7 @@ class HostMaker:
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
+            calls or CallsInFlight(main_loop.executor),
             targets,
             lambda item: host.post(item),
             home=self._folder,
@@ -93,4 +96,6 @@ class HostMaker:
             is_volatile=self.store.is_volatile,
         )
         host = AgentHost(own, loop, dispatcher, questions, main_loop)
+        if calls is None:
+            dispatcher.in_flight.attach(agent, host.post)
         return host

@@ -1,0 +1,32 @@
+"""Calls of definitions at other agents, as definitions of any kind make them (G33, G35)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+REMOTE_TIMEOUT = 86_400.0
+"""Seconds after which a call at another agent is given up where nothing else is said (G35)."""
+
+
+class RemoteCall(NamedTuple):
+    """A part of a definition that calls a definition of another agent.
+
+    `part` names it for people, on its line of the file; `timeout` is in seconds, None where none is given.
+    """
+
+    agent: str
+    kind: str
+    target: str
+    part: str
+    line: int
+    timeout: float | None = None
+
+
+def limit_of_remote(timeout: float | None) -> float:
+    """The seconds after which a call at another agent is given up."""
+    return REMOTE_TIMEOUT if timeout is None else timeout
+
+
+def called(kind: str, target: str, agent: str) -> str:
+    """The words for what a part calls, such as "recipe billing.invoice of accounts"."""
+    return f"{kind} {target} of {agent}" if agent else f"{kind} {target}"
