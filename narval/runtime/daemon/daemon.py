@@ -29,6 +29,7 @@ from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
+from narval.runtime.home.agents.folders import paths_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.people_file import load_people
@@ -236,12 +237,12 @@ class Daemon:
         known, name = self.agent.store.identity(), self.files.settings.name
         if known.name != name and not self.record_only:
             register(known._replace(name=name), turn)
-        go_on(turn, self.host, self.files, declared, again)
+        go_on(turn, self.host, self.files.own(declared), again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
         log.info("started on %s, with %d runs under way", where, len(self.agent.runs.active))
-        for line in differences(Loaded(), self.files.loaded):
+        for line in differences([], self.files.libraries):
             log.info("%s", line)
         for fault in self.files.faults:
             log.info("did not load: %s", fault)
@@ -282,7 +283,8 @@ def assemble(
     written: its definitions are followed, and nothing is remembered in it.
     """
     files, bell = home or model, Bell()
-    loaded = loader.load() if loaded is None else loaded
+    followed = paths_of(files.path, settings.own) if files is not None else ()
+    loaded = loader.load(followed) if loaded is None else loaded
     own = _named(store, settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
     people = load_people(files.path if files is not None else None)
@@ -306,8 +308,8 @@ def assemble(
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)
     if files is not None:
-        read = read.with_agents(files, {})
-    files_in_force = FilesInForce(home, loader, read, host, in_force, executor.renew)
+        read = read.with_agents(files, loader, own.name, {})
+    files_in_force = FilesInForce(home, loader, read, host, in_force)
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)

@@ -18,7 +18,7 @@ from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.drop_folder import FOLDER
 from narval.runtime.daemon.inbox import Inbox
 from narval.runtime.daemon.reload import FilesInForce
-from narval.runtime.home.agents.folders import AGENTS
+from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
