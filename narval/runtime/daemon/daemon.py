@@ -19,6 +19,7 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.folder_agents import FolderAgents
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -121,7 +122,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files)
+        self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files, self.agents)
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager
@@ -218,11 +219,13 @@ class Daemon:
         declared = self.files.declared()
         if self.record_only:
             await host.submit(partial(self._begin, declared, ()))
+            await FolderAgents(self.agents, self.files).follow()
             return
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
+        await FolderAgents(self.agents, self.files).follow()
         self.agents.at_work.start()
         self._log_start()
 

@@ -56,8 +56,8 @@ class AgentRows:
         what = f"there is no agent {name!r:.80} here{meant}"
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
-    async def add(self, name: str) -> AgentRow:
-        """Make an agent. Raises RequestError for a name that is none, or taken."""
+    async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
+        """Make an agent, which is in that state. Raises RequestError for a name that is none, or taken."""
         try:
             agent_name(name)
         except ValueError as error:
@@ -66,7 +66,7 @@ class AgentRows:
             raise RequestError(f"there is an agent {name} already")
         taken = (*self._rows.values(), *self._leaving.values())
         number = 1 + max((row.agent for row in taken), default=HOME_AGENT)
-        row = self._rows[name] = new_agent(number, name)._replace(state=PASSIVE)
+        row = self._rows[name] = new_agent(number, name)._replace(state=state)
         try:
             await self.own.submit(lambda turn: register(row, turn))
         except BaseException:
