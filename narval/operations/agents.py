@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import msgspec
+
+from narval.errors import RequestError
 from narval.operations import json_forms
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.daemon.agents.folder_agents import is_held
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.drop_folder import standing
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.folders import make_folder
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
 
@@ -19,10 +27,42 @@ async def agents(daemon: Daemon) -> list[dict[str, Any]]:
     return [{**own, **_held(rows.own.agent)}, *(_form(daemon, row) for row in rows.all())]
 
 
+@operation("read")
+async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
+    """An agent: its state, its folder, the settings and definitions that count for it, and their faults."""
+    own = daemon.files.settings.name
+    row = daemon.agents.rows.find(name) if name != own else daemon.agents.rows.own.agent.store.identity()
+    form = (await agents(daemon))[0] if name == own else _form(daemon, row)
+    counts = daemon.files.own(None) if name == own else daemon.files.of(name)
+    home, folder = daemon.home, f"{AGENTS}/{name}" if name in daemon.files.folders else None
+    place = home.path / (folder or "") if home is not None and (folder or name == own) else None
+    return {
+        **form,
+        "id": row.id,
+        "folder": folder,
+        "settings": msgspec.to_builtins(counts.settings),
+        "definitions": len(list(counts.loaded.library)),
+        "inbox": standing(place)._asdict() if place is not None else None,
+        "faults": [json_forms.fault(fault) for fault in counts.faults],
+    }
+
+
 @operation("write")
-async def add_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """Make an agent, which follows the definitions of the home, with a memory of its own."""
-    return _form(daemon, await daemon.agents.rows.add(name))
+async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = None) -> dict[str, Any]:
+    """Make an agent, with a memory of its own.
+
+    It follows the definitions that the home's own does; with `collections` those named and its own, for which
+    it gets a folder.
+    """
+    if not collections:
+        return _form(daemon, await daemon.agents.rows.add(name))
+    if daemon.home is None:
+        raise RequestError("a home in memory has no collections")
+    if name in daemon.agents.rows or name == daemon.files.settings.name:
+        raise RequestError(f"there is an agent {name} already")
+    await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
+    await daemon.files.reload()
+    return _form(daemon, daemon.agents.rows.find(name))
 
 
 @operation("write")
@@ -34,6 +74,9 @@ async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]
 @operation("write")
 async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
     """Let a suspended agent go on where it was."""
+    row = daemon.agents.rows.find(name)
+    if is_held(row):
+        raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
     return _form(daemon, await daemon.agents.resume(name))
 
 
@@ -46,6 +89,8 @@ async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
     """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
+    if name in daemon.files.folders:
+        raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.remove(name, now=now)
     return {"name": name, "removed": True}
 

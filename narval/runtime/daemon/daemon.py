@@ -310,8 +310,8 @@ def assemble(
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)
-    if files is not None:
-        read = read.with_agents(files, loader, own.name, {})
+    if home is not None:
+        read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
     at_work = Activations(rows, rounds, maker, files_in_force)

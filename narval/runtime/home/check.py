@@ -10,13 +10,14 @@ from narval.definitions import kinds
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
 from narval.errors import DefinitionError, Fault
+from narval.runtime.home.agents.folders import libraries_of, paths_of, read_folders
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import read_settings
+from narval.runtime.home.settings import Settings, read_settings
 from narval.runtime.system.cgroup import obstacle
 
 
@@ -25,13 +26,17 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
     A file outside the home is checked as if it were added to it.
     """
-    loaded = Loader(home.path).load()
-    schemas = Schemas(home.schemas)
-    _, faults = read_settings(home.path)
+    settings, faults = read_settings(home.path)
+    settings = settings or Settings()
+    loader, schemas = Loader(home.path), Schemas(home.schemas)
+    loaded = loader.load(paths_of(home.path, settings.own))
+    agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
     _, of_people = read_people(home.path)
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
-    faults += _warnings(loaded.library, loaded.library)
+    faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
+    for found in libraries_of(home.path, loader, loaded, agents.values()):
+        faults += [*found.faults, *_warnings(found.library, found.library)]
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))

@@ -102,6 +102,35 @@ def status(shown: Row) -> None:
     _section("failed of late:", RUNS, shown["failures"])
 
 
+def agent(shown: Row) -> None:
+    """Write what counts for an agent."""
+    settings = {name: value for name, value in shown["settings"].items() if value not in (None, {}, [])}
+    why = f": {clean(shown['why'])}" if shown["why"] else ""
+    click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
+    fields(
+        [
+            ("folder", shown["folder"]),
+            ("follows", f"{counted(shown['definitions'], 'definition')}"),
+            ("inbox", _inbox_of(shown["inbox"])),
+            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            *((name, clean(_setting(value))) for name, value in settings.items()),
+        ]
+    )
+
+
+def _setting(value: Any) -> str:
+    """A setting as people read it."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_setting(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_setting(inner) for inner in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (
+        f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+    )
+
+
 MOST_LINES = 10
 """The most lines of a section that are shown."""
 _SURVIVES = {"crash": "a crash", "power": "a loss of power"}
