@@ -16,6 +16,7 @@ from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
 
@@ -40,7 +41,7 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
         **form,
         "id": row.id,
         "folder": folder,
-        "settings": msgspec.to_builtins(counts.settings),
+        "settings": _said(counts.settings),
         "definitions": len(list(counts.loaded.library)),
         "inbox": standing(place)._asdict() if place is not None else None,
         "faults": [json_forms.fault(fault) for fault in counts.faults],
@@ -102,6 +103,11 @@ def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
     form = {"name": row.name, "state": state, "why": row.why or None, "next": due}
     held = dict.fromkeys(("elements", "runs", "calls")) if host is None else _held(host.agent)
     return {**form, **held}
+
+
+def _said(settings: AgentSettings) -> dict[str, Any]:
+    said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
+    return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
 
 
 def _held(agent: AgentState) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
-from narval.runtime.daemon.agents.folder_agents import FolderAgents
+from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -261,7 +261,7 @@ def _on_home(
     record_only: bool,
 ) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its definitions read."""
-    loader = Loader(home.path, store.of().stored_files) if home is not None else Loader(None)
+    loader = Loader(home.path, partial(stored_files, store)) if home is not None else Loader(None)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon

@@ -10,15 +10,16 @@ Which agents have a folder is a fact of the store, so that one that went while n
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agents import Agents
 from narval.runtime.daemon.reload import FilesInForce
-from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.collections import AGENTS, folder_of
 from narval.runtime.home.agents.folders import AGENT_FILE
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
+from narval.runtime.store.store import Store
 
 log = logging.getLogger("narval.daemon")
 
@@ -99,6 +100,16 @@ def faulty(name: str) -> str:
 def is_held(row: AgentRow) -> bool:
     """True if an agent is suspended for what is wrong with its folder, and goes on once that is set right."""
     return row.state == SUSPENDED and row.why in (gone(row.name), faulty(row.name))
+
+
+def stored_files(store: Store, path: str) -> Sequence[bytes]:
+    """The last good version of a file, as the store kept it for who follows it."""
+    folder = folder_of(path)
+    if not folder:
+        return store.of().stored_files(path)
+    owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
+    numbers = (row.agent for row in store.agents() if owner in ("", row.name))
+    return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
 
 
 def _record(turn: Turn, fact: tuple[str, str]) -> None:

@@ -126,9 +126,7 @@ def _setting(value: Any) -> str:
         return ", ".join(_setting(inner) for inner in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
-    )
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
 MOST_LINES = 10
