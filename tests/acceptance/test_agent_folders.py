@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -32,7 +33,8 @@ def states(narval: Narval) -> dict[str, str]:
 
 
 def found(narval: Narval, agent: str, xpath: str) -> list[str]:
-    return [str(row["xml"]) for row in narval.ask("memory", xpath, "--agent", agent)]
+    listed = narval("memory", xpath, "--agent", agent, "--json").stdout  # it fails where there is none
+    return [str(row["xml"]) for row in json.loads(listed)]
 
 
 def came(narval: Narval, agent: str, xpath: str, number: int = 1) -> Callable[[], bool]:
