@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml import etree
 
 from narval.definitions.library import Definition, Library, ModuleDefinition, Parsed
+from narval.definitions.people.directory import Directory
 from narval.errors import DefinitionError, Fault, UnreadableError
 from narval.memory.elements.element import local_name
 from narval.source.text import Source
@@ -33,7 +34,9 @@ class Kind(NamedTuple):
     With `nests_current` its runs nest the current version of one another, named without its group if need be
     (section 9).
     One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
-    library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library.
+    library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library, and one
+    that `asks` people has `doubts` there as well, which are about those of a home.
+    What is `inline` stands in cookbooks and in steps too: its parser has `read_within` (P8).
     """
 
     definitions: str
@@ -44,6 +47,8 @@ class Kind(NamedTuple):
     nests_current: bool = False
     composes: bool = False
     warns: bool = False
+    asks: bool = False
+    inline: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -79,11 +84,24 @@ KINDS: dict[str, Kind] = {
         composes=True,
         warns=True,
     ),
+    "work": Kind(
+        "narval.definitions.work",
+        engine="narval.engines.work",
+        run="work",
+        suffixes=(".xml",),
+        roots=("work",),
+        warns=True,
+        asks=True,
+        inline=True,
+    ),
 }
 """The kinds by name."""
 
 NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
 """The kinds whose nested runs are of the current version."""
+
+INLINE = tuple(name for name, kind in KINDS.items() if kind.inline)
+"""The kinds whose definitions stand within cookbooks and steps too, by the name of their element."""
 
 EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
@@ -154,6 +172,17 @@ def read_definition(kind: str, path: str, data: bytes) -> Definition:
     return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
 
 
+def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = "") -> Definition | None:
+    """The definition of an `inline` kind within a cookbook of a group, or with a name that of a step (P8).
+
+    `reading` is that of its file, in which all that is wrong with it is noted.
+    """
+    found: Definition | None = import_module(f"{KINDS[kind].definitions}.parser").read_within(
+        reading, node, group, name
+    )
+    return found
+
+
 def text_element(definition: str, kind: str, text: str) -> bytes:
     """The element that memory and the store keep of a definition written as text (N2)."""
     root = etree.Element(kind, name=definition)
@@ -202,4 +231,14 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
         for name, doubtful in by_kind.items()
         if name in KINDS and KINDS[name].warns
         for fault in import_module(f"{KINDS[name].definitions}.checks").warnings(doubtful, library)
+    ]
+
+
+def doubts(definitions: Iterable[Definition], people: Directory) -> list[Fault]:
+    """Warnings about definitions that ask people, given those of a home (P14)."""
+    return [
+        fault
+        for name, kind in KINDS.items()
+        if kind.asks and (asking := [found for found in definitions if found.kind == name])
+        for fault in import_module(f"{kind.definitions}.checks").doubts(asking, people)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -78,6 +78,14 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """A definition that is run; `decay` is the seconds after its end until a run is forgotten (N5)."""
 
     decay: float | None = None
+
+    is_tried_again: ClassVar[bool] = True
+    """False if a step has it run once, however it ends and whatever its `retries` say."""
+
+    @property
+    def may_expire(self) -> bool:
+        """True if a run of it may end as failed with nothing having gone wrong: its time was over (P14)."""
+        return False
 
     @property
     def cannot_start(self) -> tuple[str, str] | None:

@@ -81,7 +81,8 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     """The start of a run; `elements` are its first context, `attempt` counts the failures in a row before it.
 
     With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
-    `by` is the person who started it, `actor` who did so in that person's name (P30, P39).
+    `by` is the person who started it, `actor` who did so in that person's name (P30, P39). `inputs` are the
+    elements that its caller gives to each input (P4).
     """
 
     id: int
@@ -93,6 +94,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     environment: dict[str, str] = {}
     by: str = ""
     actor: str = ""
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -149,8 +151,23 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
     wake: str
 
 
+class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The way by which a person acts on work, and the number of the session, mail or file (P36).
+
+    `token` is the hash of the token that a mail brought. `narval signal` can give none of this: a signal that
+    has it came through an operation that knows who asks (P4).
+    """
+
+    way: str
+    session: str = ""
+    token: str = ""
+
+
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`."""
+    """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`.
+
+    With `act` it is an act on work.
+    """
 
     id: int
     at: float
@@ -160,6 +177,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     arguments: dict[str, Plain] = {}
     by: str = ""
     actor: str = ""
+    act: PersonsAct | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

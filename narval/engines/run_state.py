@@ -1,4 +1,6 @@
-"""The header of a run's state, the same for every kind, the base of its changes, and their tables."""
+"""The header of a run's state, the same for every kind, the base of its changes, and their tables; and the
+parts that the elements of all runs share (N2).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from operator import or_
 from typing import Any, ClassVar
 
 import msgspec
+from lxml import etree
 
 from narval.engines.events import Caller
 from narval.errors import InternalError
@@ -103,3 +106,18 @@ def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError
         f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {found} to {to}; "
         f"so far: {story or 'nothing'}"
     )
+
+
+def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
+    """Name the run that called this one in an attribute, and the step of it."""
+    if state.caller is not None:
+        root.set(attribute, str(state.caller.run))
+        root.set("parent_step", state.caller.step)
+
+
+def finished(root: etree._Element, context: Iterable[int]) -> bytes:
+    """The element with the run's context by reference, as bytes."""
+    elements = etree.SubElement(root, "elements")
+    for eid in context:
+        etree.SubElement(elements, "element", eid=str(eid))
+    return etree.tostring(root, encoding="utf-8")

@@ -51,10 +51,6 @@ class RunView(Protocol):
         """The name of the zone whose calendar the home keeps (N25)."""
 
     @property
-    def people(self) -> Directory:
-        """The directory of people as it is now (P15); what is decided by it is recorded (P18)."""
-
-    @property
     def up_since(self) -> float:
         """Since when the daemon has been at work without a break: dates before that were missed."""
 
@@ -99,6 +95,17 @@ class RunView(Protocol):
         """Let an inner command of a run take effect; for the recorder alone."""
 
 
+class PeopleView(Protocol):
+    """People as an engine may ask of them."""
+
+    @property
+    def people(self) -> Directory:
+        """The directory of people as it is now (P15); what is decided by it is recorded (P18)."""
+
+    def started_by(self, run: int) -> str:
+        """The person who started the top-level run that a run belongs to (P30); "" if that is not known."""
+
+
 class CodeView(Protocol):
     """The user's code as an engine may ask it."""
 
@@ -114,5 +121,5 @@ class CodeView(Protocol):
         """
 
 
-class View(MemoryView, RunView, CodeView, Protocol):
+class View(MemoryView, RunView, PeopleView, CodeView, Protocol):
     """All that an engine may read, live within the turn."""

@@ -204,6 +204,10 @@ class AnyMemory:
         """None: what is near a caller is in memory too."""
         return None
 
+    def started_by(self, run: int) -> str:
+        """The person who started the run, whoever that is."""
+        return ""
+
     def name_of(self, run: int) -> str | None:
         """None: what other runs have made is as what was there before."""
         return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 
 import msgspec
+from msgspec.structs import astuple
 
 from narval.memory.elements.element import Element, Origin, Tree
 from narval.memory.elements.tree_cache import TreeCache
@@ -25,7 +26,7 @@ TOGETHER = 512
 LARGE = 2048
 """The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
 
-_Fields = tuple[int, str, str, tuple[int, ...], str, str]
+_Fields = tuple[int, str, str, tuple[int, ...], str, str, str, str]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
@@ -117,7 +118,7 @@ class ElementTable:
             self._names.append(name)
         origin = b""
         if made is not None:
-            origin = _encode((made.run, made.step, made.call, made.inputs, made.by, made.actor))
+            origin = _encode(astuple(made))
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml

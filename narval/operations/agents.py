@@ -1,31 +1,42 @@
-"""Operations on the agents of a home: which there are, and what state they are in (G20)."""
+"""Operations on the agents of a home: which there are, what state they are in (G20), what they send (G23)."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import msgspec
 
 from narval.errors import RequestError
 from narval.operations import json_forms
+from narval.operations.asker import PROGRAM, Asker
+from narval.operations.documents import elements_in
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.agents.active_memory import resident
 from narval.runtime.daemon.agents.folder_agents import is_held
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
 from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
 
 @operation("read")
 async def agents(daemon: Daemon) -> list[dict[str, Any]]:
-    """The agents, the home's own first: their states, and of those in memory what they hold."""
+    """The agents, the home's own first: their states and what they hold, those in memory their memory too."""
     own = {"name": daemon.files.settings.name, "state": ACTIVE, "why": None, "next": None}
-    rows = daemon.agents.rows
-    return [{**own, **_held(rows.own.agent)}, *(_form(daemon, row) for row in rows.all())]
+    rows = daemon.agents.rows.all()
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if rows else ():
+        elements[agent] += number
+        active[agent] += runs
+    first = {**own, **_held(daemon.agents.rows.own.agent)}
+    return [first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in rows)]
 
 
 @operation("read")
@@ -96,13 +107,46 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
     return {"name": name, "removed": True}
 
 
-def _form(daemon: Daemon, row: AgentRow) -> dict[str, Any]:
+@operation("write")
+async def send(
+    daemon: Daemon, to: str, elements: list[bytes], keep: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Send elements to another agent: of each document the root, or each child of a root `memory`.
+
+    The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
+    not taken within `keep` seconds becomes a dead letter.
+    """
+    found, mail = elements_in(elements), daemon.host.mail
+    if mail.office.find(to) is None:
+        daemon.agents.rows.find(to)  # says which there are
+    if keep is not None and keep <= 0:
+        raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
+
+    def work(turn: Turn) -> list[str]:
+        receiver = mail.office.find(to)
+        if receiver is None:
+            raise RequestError(f"agent {to} was removed meanwhile")
+        until = None if keep is None else turn.at + keep
+        envelope = mail.outbox.envelope(by=asker.person, actor=asker.actor)
+        ids = [daemon.host.dispatcher.outside_id(str(turn.agent.numbers.draw())) for _ in found]
+        for id, xml in zip(ids, found, strict=True):
+            mail.outbox.send(turn, receiver, ELEMENT, id, envelope, xml, until)
+        return ids
+
+    return {"to": to, "messages": await daemon.host.submit(work)}
+
+
+def _form(
+    daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
+) -> dict[str, Any]:
+    """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
     host = daemon.agents.at_work.host(row.name)
     due = json_forms.moment(row.wake_at)
-    state = daemon.agents.state_of(row)
-    form = {"name": row.name, "state": state, "why": row.why or None, "next": due}
-    held = dict.fromkeys(("elements", "runs", "calls")) if host is None else _held(host.agent)
-    return {**form, **held}
+    form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
+    if host is not None:
+        return {**form, **_held(host.agent)}
+    calls = daemon.agents.at_work.calls.count(row.id)
+    return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0}
 
 
 def _said(settings: AgentSettings) -> dict[str, Any]:
@@ -111,11 +155,12 @@ def _said(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _held(agent: AgentState) -> dict[str, Any]:
-    """The numbers of elements, active runs and calls of an agent in memory, and its next moment."""
+    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment."""
     due = agent.clockwork.timers.next()
     return {
         "elements": len(agent.memory),
         "runs": len(agent.runs.active),
         "calls": sum(len(run.calls) for run in agent.runs.active.values()),
+        "resident": resident(agent),
         **({"next": json_forms.moment(due)} if due is not None else {}),
     }

@@ -18,7 +18,8 @@ _FILLS = {
 
 _TOKEN_FILLS = {
     "active": "#ffe08a", "delayed": "#d6e6f7", "complete": "#c9e9c3", "discarded": "#f5b7b1",
-    "skipped": "#e6e6e6", "backtracked": "#b9c7f2", "failed": "#f0a860", "held": "#f0a860",
+    "skipped": "#e6e6e6", "cancelled": "#e6e6e6", "backtracked": "#b9c7f2",
+    "failed": "#f0a860", "held": "#f0a860",
 }  # fmt: skip
 """The colour of a token, and of a node that has the state of its tokens."""
 

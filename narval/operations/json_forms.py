@@ -196,7 +196,8 @@ def _origin(origin: Origin | None) -> dict[str, Any] | None:
         return None
     if not origin.run:
         file = {"file": origin.step} if origin.step else {}
-        return {"run": None, "step": None, **file, **_person(origin)}
+        sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
+        return {"run": None, "step": None, **file, **sent, **_person(origin)}
     made = {"call": origin.call or None, "inputs": list(origin.inputs)}
     return {"run": origin.run, "step": origin.step, **made, **_person(origin)}
 

@@ -18,7 +18,7 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "status": ("status",),
     "daemon": ("stop", "reload", "log"),
-    "agents": ("agents", "show_agent", "add_agent", "suspend", "resume", "passivate", "remove_agent"),
+    "agents": ("agents", "show_agent", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send"),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),

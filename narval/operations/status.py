@@ -96,12 +96,13 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress, since = daemon.executor.progress, daemon.executor.since
+    progress = daemon.executor.progress
     for run in agent.runs.active.values():
         for call in run.calls.values():
             outside = daemon.host.dispatcher.outside_id(call.call)
             done, child = progress.get(outside), agent.runs.by_call.get(call.call)
-            begun = agent.runs[child].started if child is not None else since.get(outside)
+            asked = daemon.executor.find(outside)
+            begun = agent.runs[child].started if child is not None else asked.since if asked else None
             line = {
                 "call": call.call,
                 "run": run.eid,

@@ -5,7 +5,7 @@ an element what became of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 from narval.engines.engine import Wait
@@ -53,7 +53,12 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         return await _story(daemon, element)
     found = find_run(daemon, run)
     definition, state = definition_and_state(daemon, found)
-    return explain(daemon.agent, daemon.rounds.clock.now(), found, definition, state, id)
+    answer = explain(daemon.agent, daemon.rounds.clock.now(), found, definition, state, id)
+    for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
+        asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
+        if asked is not None and (place := daemon.executor.places.waits_for(asked)):
+            call["place"] = place
+    return answer
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:

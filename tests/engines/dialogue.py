@@ -54,6 +54,7 @@ from narval.memory.elements.element import Element
 from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
+from tests.engines.commands_named import check_named
 
 
 def recipes(text: str) -> list[Any]:
@@ -142,6 +143,8 @@ class Dialogue:
         self.was_missed = lambda moment: moment < self.up_since
         self.now = 100.0
         self.zone, self.up_since, self.people = "UTC", 0.0, Directory.of_owner("me")
+        self.starter, self.said_by = "", dict[str, Any]()
+        self.started_by = lambda run: self.starter
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
@@ -200,6 +203,7 @@ class Dialogue:
         kind: str = "recipe",
         resume: Resume | None = None,
         environment: dict[str, str] | None = None,
+        inputs: Any = (),
     ) -> int:
         """A run begins; its eid."""
         definition = self.definition(kind, name)
@@ -211,7 +215,8 @@ class Dialogue:
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         first = tuple(elements)
-        self.tell(run, Started(self._next(), self.now, first, caller, attempt, resume, environment or {}))
+        begun = Started(self._next(), self.now, first, caller, attempt, resume, environment or {})
+        self.tell(run, replace(begun, by=self.starter, inputs=inputs))
         return run
 
     def begins(self, step: str, run: int | None = None, given: int | None = None) -> int:
@@ -220,7 +225,8 @@ class Dialogue:
         of, _ = self.calls[call.call]
         given: Any = (call.payload or {}).get("environment")
         caller = Caller(of, call.step, call.call, call.nearby)
-        return self.start(call.name, call.elements, caller, kind=call.kind, environment=given)
+        given = {"kind": call.kind, "environment": given, "inputs": call.inputs}
+        return self.start(call.name, call.elements, caller, **given)
 
     def answers(self, run: int) -> None:
         """A run that is over tells its caller, as the runtime does."""
@@ -266,8 +272,8 @@ class Dialogue:
     def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
         """Someone asks a run for an operation; its answer. Raises Refusal."""
         self._signals += 1
-        signal = f"s{self._signals}"
-        self.tell(run, Signalled(self._next(), self.now, signal, name, arguments=arguments))
+        signal, given = f"s{self._signals}", {"arguments": arguments, **self.said_by}
+        self.tell(run, Signalled(self._next(), self.now, signal, name, **given))
         answer = next((answer for answer in self.wishes(commands.Answer) if answer.signal == signal), None)
         if answer is None:
             raise Refusal("over", f"run {run} is {self.state(run)}")
@@ -485,7 +491,7 @@ class Dialogue:
     def _follow(self, run: int, command: Command) -> None:
         effect = EFFECTS[type(command)]
         if effect.in_force is not None:
-            _check_named(self.in_force[run], command)
+            check_named(self.in_force[run], command)
             effect.in_force(self.in_force[run], command)
         if effect.act:
             getattr(self, effect.act)(run, command)
@@ -561,8 +567,8 @@ class Dialogue:
             assert not reserved, f"run {run} is over and still reserves {[*reserved]}"
         else:
             said = list(engine.waiting_for(self.definitions[run], state, waiting))
-            signals = [wait for wait in said if wait.what == "signal"]
-            if engine.kind != "process":  # its tokens may wait for people, and for each other
+            signals = [wait for wait in said if wait.what in ("signal", "person")]
+            if engine.kind != "process":  # its tokens may wait for each other
                 assert under_way or waiting or moments or signals, f"run {run} waits for nothing"
             assert said, "and it can say for what"
 
@@ -571,9 +577,8 @@ class Dialogue:
         return {row["id"]: row["state"] for row in rows}
 
     def _rendered(self, run: int) -> Element:
-        return Element(
-            run, self.engines[run].render(self.definitions[run], self.states[run], self.context(run))
-        )
+        xml = self.engines[run].render(self.definitions[run], self.states[run], self.context(run))
+        return Element(run, xml)
 
     def _next(self) -> int:
         self._event += 1
@@ -587,13 +592,3 @@ def _given(call: Call) -> tuple[int, ...]:
 def _of_runs(said: Dialogue, what: str) -> dict[str, tuple[int, Any]]:
     found = ((run, getattr(asked, what).items()) for run, asked in said.in_force.items())
     return {name: (run, command) for run, named in found for name, command in named}
-
-
-def _check_named(asked: InForce, command: Command) -> None:
-    """A call is new, and what is taken back was asked for."""
-    if isinstance(command, Call):
-        assert command.call not in asked.calls, f"call {command.call} was made before"
-    elif isinstance(command, commands.Unwatch):
-        assert command.watch in asked.watches, f"{command.watch} is not watched"
-    elif isinstance(command, commands.CancelTimer):
-        assert command.wake in asked.wakes, f"{command.wake} is not waited for"

@@ -15,6 +15,7 @@ OWN_ROOMS: dict[str, str] = {
     "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
     r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
     "automaton": r"narval\.surfaces\.cli\.automaton$",
+    "work": r"narval\.(operations\.work|surfaces\.(python|cli)\.work|runtime\.calls\.people)(\.|$)",
 }
 """The rooms of a kind beyond its two packages: the acts that it alone has."""
 
@@ -27,7 +28,10 @@ ALLOWED: dict[str, str] = {
     "narval.memory.elements.reserved": "their elements come from narval alone (N2)",
     "narval.runtime.scripts.interpreters": "scripts know their process by that name (section 10)",
     "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
+    "narval.runtime.home.people_file": "work is what a rule of the home asks (P73)",
     "narval.surfaces.cli": "automaton is a command",
+    "narval.surfaces.cli.memory": "a home is opened to work",
+    "narval.surfaces.cli.session": "a home is opened to work",
 }
 """Other modules that may name a kind, and why."""
 

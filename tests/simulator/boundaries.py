@@ -33,13 +33,17 @@ class Boundary(Simulation):
 
 
 def every_boundary(
-    seed: int, *, often: float = OFTEN, tell: Callable[[str], None] | None = None
+    seed: int,
+    kind: type[Boundary] = Boundary,
+    *,
+    often: float = OFTEN,
+    tell: Callable[[str], None] | None = None,
 ) -> Iterator[Report]:
     """The run without a crash, then once for each commit and side of it. Raises BrokenError."""
 
     def lived(at: tuple[int, bool] | None) -> Report:
         with tempfile.TemporaryDirectory() as folder:
-            return Boundary(seed, Path(folder), often, tell, at).run()
+            return kind(seed, Path(folder), often, tell, at).run()
 
     whole = lived(None)
     yield whole
@@ -48,4 +52,4 @@ def every_boundary(
             yield lived((commit, is_written))
 
 
-__all__ = ["every_boundary"]
+__all__ = ["Boundary", "every_boundary"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from narval.runtime.agent import loop, run, turn, waves
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon import daemon as daemons
 from narval.runtime.daemon import main_loop
 from narval.runtime.store.batch import Batch
@@ -43,11 +44,11 @@ class Crashing(Scene):
 
 @contextmanager
 def taken_apart(
-    scene: Crashing, chance: Random, executor: Callable[..., Any], recorded: Callable[[], None]
+    scene: Crashing, chance: Random, executor: Callable[..., Any], recorded: Callable[[AgentState], None]
 ) -> Iterator[None]:
     """The daemon's own parts at work, but for the commit, the executor and what measures real time.
 
-    `recorded` is called when a turn is recorded, before anything of it is performed.
+    `recorded` is called with its agent when a turn is recorded, before anything of it is performed.
     """
     write, perform = Database.commit, loop.Loop.perform
     ticks = Ticks(chance)
@@ -56,7 +57,7 @@ def taken_apart(
         scene.commit(write, store, batches)
 
     def performed(self: loop.Loop, made: turn.Turn) -> None:
-        recorded()
+        recorded(self.agent)
         perform(self, made)
 
     with pytest.MonkeyPatch.context() as patch:

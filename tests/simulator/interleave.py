@@ -32,6 +32,16 @@ class Held:
     under_way: bool = False
 
 
+class NoPlaces:
+    """Stands in the place of `Places`: there is one for each call."""
+
+    def share(self, is_shared: Callable[[], bool]) -> None:
+        """None is taken from anybody."""
+
+    def limit(self, agent: str, most: int | None) -> None:
+        """However many an agent may have, all are held."""
+
+
 class Interleaving:
     """Stands in the place of `Executor`. What comes of a call, and when, is a matter of chance.
 
@@ -40,6 +50,7 @@ class Interleaving:
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, clock, ledger
+        self.places = NoPlaces()
         self.held: dict[str, Held] = {}
         self.given_up: set[str] = set()
         self.rough = True
@@ -102,6 +113,10 @@ class Interleaving:
         """Always: who waits until idle does not wait for chance."""
         return True
 
+    def is_busy(self) -> bool:
+        """Never: who waits until idle does not wait for chance."""
+        return False
+
     def next(self) -> None:
         """No call sleeps: each is held until it is answered."""
 
@@ -113,10 +128,8 @@ class Interleaving:
         """Nobody says how far it is."""
         return {}
 
-    @property
-    def since(self) -> dict[str, float]:
-        """Nobody asks how long a call goes on."""
-        return {}
+    def find(self, call: str) -> None:
+        """Nobody asks how long a call goes on, or what it waits for."""
 
     @property
     def counts(self) -> Counts:

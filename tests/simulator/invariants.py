@@ -68,6 +68,7 @@ class Ledger:
     def begun(self, call: str) -> None:
         """A call is made: never after its return (N35)."""
         inside = call.partition(".")[2]
+        assert inside in self.tries, f"call {inside} is made, and that it is asked for is not recorded"
         assert inside not in self.returned, f"call {inside} is made again after its return was recorded"
 
     def went(self, call: str) -> None:

@@ -16,6 +16,7 @@ from narval.engines.events import Cancelled
 from narval.errors import DaemonGoneError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
@@ -82,6 +83,8 @@ class Simulation:
         )
         self.executor: Interleaving | None = None
         self.happened: list[str] = []
+        self._asked = ""
+        """The agent that operations are asked of."""
         self._was_set = False
         """Lengths of time were moved along with the clock, for the daemon that is at work alone (N25)."""
         self.comparisons = self.starts = self.turns = self.calls = 0
@@ -166,11 +169,11 @@ class Simulation:
         given = [self.world.arrival() for _ in range(self.chance.choice((1, 1, 2, 4)))]
         self._note("arrive: " + " ".join(each.decode() for each in given))
         for xml in given:
-            daemon.host.post(Request(partial(_add, xml), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_add, xml), partial(_told, self._ledger_of(daemon))))
         if self.chance.random() < 0.3:
             name = self.chance.choice(("w.outer", "w.inner", "w.leaf"))
             self._note(f"start {name}")
-            daemon.host.post(Request(partial(_start, name), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_start, name), partial(_told, self._ledger_of(daemon))))
         if self.chance.random() < 0.5:
             await self._rest(daemon)
 
@@ -198,10 +201,13 @@ class Simulation:
             self._note("stopped, for somebody said quit")
             await self._end()
             return
+        self._check_rest(daemon)
+
+    def _check_rest(self, daemon: Daemon) -> None:
+        """What must hold of the agent that is asked, when nothing can go on by itself."""
         if not daemon.host.loop.has_work():
-            assert self.executor is not None
-            invariants.check_waiting(daemon, self.executor.held)
-            invariants.check_memory(self.ledger, daemon.agent)
+            invariants.check_waiting(daemon, self._held())
+            invariants.check_memory(self._ledger_of(daemon), daemon.agent)
             invariants.check_errors(daemon.agent)
 
     async def _elapse(self, daemon: Daemon) -> None:
@@ -261,7 +267,7 @@ class Simulation:
         """An operation, as a surface asks it; what it refuses is refused."""
         self._note(f"{operation} {arguments}")
         try:
-            answer = await invoke(daemon, PROGRAM, operation, arguments)
+            answer = await invoke(daemon, PROGRAM.asking(self._asked), operation, arguments)
             assert list(wire.answer(1, answer))
         except RequestError as error:
             self._note(f"refused: {error}")
@@ -271,7 +277,7 @@ class Simulation:
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:
             self._note("quit")
-            daemon.host.post(Request(partial(_add, b"<quit/>"), partial(_told, self.ledger)))
+            daemon.host.post(Request(partial(_add, b"<quit/>"), partial(_told, self._ledger_of(daemon))))
             await self._rest(daemon)
             return
         self._note("stop")
@@ -356,7 +362,7 @@ class Simulation:
         self._note(f"start {self.starts}; to be killed at {self.scene.kill_at}")
         daemon = await self.scene.open()
         self._check_faults(daemon)
-        invariants.check_memory(self.ledger, daemon.agent)
+        invariants.check_memory(self._ledger_of(daemon), daemon.agent)
         return daemon
 
     def _check_faults(self, daemon: Daemon) -> None:
@@ -370,18 +376,21 @@ class Simulation:
         self.scene.kill_at = None
         await self.scene.end()
 
-    def _recorded(self) -> None:
+    def _recorded(self, agent: AgentState) -> None:
         """A turn is recorded: now and then, see what a restart would bring back."""
-        daemon = self.scene.alive
-        if daemon is not None and self._looking.random() < self.often:
+        if self.scene.alive is not None and self._looking.random() < self.often:
             self.comparisons += 1
-            invariants.check_recovered(daemon.agent, over=False, moments=not self._was_set)
+            invariants.check_recovered(agent, over=False, moments=not self._was_set)
 
     # --- parts ----------------------------------------------------------------------------------------
 
     def _new_executor(self, *_: Any, **__: Any) -> Interleaving:
         self.executor = Interleaving(self.chance, self.scene.clock, self.ledger)
         return self.executor
+
+    def _ledger_of(self, daemon: Daemon) -> Ledger:
+        """What is recorded of the agent that is asked."""
+        return self.ledger
 
     def _new_world(self, chance: Random) -> World:
         return World(chance)

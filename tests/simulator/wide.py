@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon import daemon as daemons
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import Batch
@@ -150,7 +151,7 @@ class InMemory(Wide):
             self._write_recipes()
         return await super()._open(calm)
 
-    def _recorded(self) -> None:
+    def _recorded(self, agent: AgentState) -> None:
         daemon = self.scene.alive
         if daemon is not None and self._looking.random() < self.often:
             self._compare(daemon)

@@ -26,6 +26,7 @@ from narval.definitions.process.statements import (
     StringValue,
 )
 from narval.definitions.reading.expressions import Predicate, predicates
+from narval.definitions.reading.walks import reached
 from narval.definitions.suggestions import closest, nearest
 from narval.errors import Fault
 
@@ -87,6 +88,16 @@ def _warnings(process: Process, library: Library, imported: _Imported) -> Iterat
     yield from _of_types(own, library)
     for node in own:
         yield from _of_node(process, node, library, imported)
+    yield from _of_ways_back(process)
+
+
+def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
+    """Arcs that go back to where no token can have come from."""
+    edges = [((arc.start.id,), (arc.end.id,)) for arc in process.arcs if not arc.back]
+    for arc in process.arcs:
+        if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
+            led = f"no way leads from {arc.end.id!r} to {arc.start.id!r}"
+            yield f"{led}, so that no token can go back on this arc: its node fails instead", arc.line, 1
 
 
 def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:

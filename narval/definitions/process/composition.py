@@ -9,7 +9,7 @@ worker need no library to read it again. Only nodes that a process itself define
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 import msgspec
@@ -81,19 +81,26 @@ def _copies(external: External, found: Mapping[str, Process]) -> Iterator[tuple[
             external=(external.name, *node.external),
             external_environment={**node.external_environment, **dict(external.custom)},
             origin=node.origin or process.full_name,
+            cancels=frozenset(f"{external.name}:{name}" for name in _cancelled(node, process)),
+            cancels_all=False,
         )
         yield id, copy
+
+
+def _cancelled(node: Node, process: Process) -> Iterable[str]:
+    """The nodes that a node cancels: of one that cancels all, those of the process it is defined in."""
+    return process.nodes if node.cancels_all else node.cancels
 
 
 def _inner_arcs(external: External, found: Mapping[str, Process], nodes: Mapping[str, Node]) -> Iterator[Arc]:
     for arc in found[external.name].arcs:
         start, end = (nodes[f"{external.name}:{end.id}"] for end in (arc.start, arc.end))
-        yield Arc(start, end, arc.name, arc.line)
+        yield Arc(start, end, arc.name, arc.back, arc.line)
 
 
 def _arc(arc: DraftArc, nodes: Mapping[str, Node]) -> Arc:
     start, end = (f"{external}:{name}" if external else name for external, name in (arc.start, arc.end))
-    return Arc(nodes[start], nodes[end], arc.name, arc.end_place[0])
+    return Arc(nodes[start], nodes[end], arc.name, arc.back, arc.end_place[0])
 
 
 def _whole(process: Process, found: Mapping[str, Process]) -> bytes:

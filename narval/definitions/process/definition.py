@@ -66,6 +66,10 @@ class Node(msgspec.Struct, eq=False):
     guard: Guard | None = None
     guard_text: str = ""
     conditions: tuple[TransitionCondition, ...] = ()
+    cancels: frozenset[str] = frozenset()
+    """The nodes whose tokens are cancelled when one leaves this node."""
+    cancels_all: bool = False
+    """True if all other tokens are."""
     custom: tuple[tuple[str, str], ...] = ()
     external: tuple[str, ...] = ()
     external_environment: Mapping[str, str] = {}
@@ -77,8 +81,8 @@ class Node(msgspec.Struct, eq=False):
     index: int = 0
     ins: tuple[Arc, ...] = ()
     outs: tuple[Arc, ...] = ()
-    sole: Arc | None = None
-    """The one arc that leaves on the default name, where it is the only one of that name."""
+    goes_back: bool = False
+    """True if one of the arcs that leave it does."""
     ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
     outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
 
@@ -109,11 +113,15 @@ class Node(msgspec.Struct, eq=False):
 
 
 class Arc(msgspec.Struct, eq=False):
-    """A way from one node to another; "" is the default name. `index` is its place in graph order."""
+    """A way from one node to another; "" is the default name. `index` is its place in graph order.
+
+    No token travels on one that goes `back`: the process goes back to the token on its end that led here.
+    """
 
     start: Node
     end: Node
     name: str = ""
+    back: bool = False
     line: int = 1
     index: int = 0
 
@@ -146,13 +154,13 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
     for at, arc in enumerate(linked):
         arc.index = at
         outs[arc.start.id].append(arc)
-        ins[arc.end.id].append(arc)
+        if not arc.back:
+            ins[arc.end.id].append(arc)
     for at, node in enumerate(placed):
         node.index = at
         node.ins, node.outs = tuple(ins[node.id]), tuple(outs[node.id])
         node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
-        default = node.outs_by_name.get("", ())
-        node.sole = default[0] if len(default) == 1 else None
+        node.goes_back = any(arc.back for arc in node.outs)
     return placed, linked
 
 
@@ -172,6 +180,7 @@ class DraftArc(msgspec.Struct, frozen=True):
     start: tuple[str, str]
     end: tuple[str, str]
     name: str = ""
+    back: bool = False
     start_place: tuple[int, int] = (1, 1)
     end_place: tuple[int, int] = (1, 1)
 

@@ -80,7 +80,7 @@ class _ProcessBuilder:
         if not any(entry.of("node")):
             reading.fault(entry, 'a process needs a node; add <node name="start" isStart="true"/>')
         patterns = Patterns(reading)
-        reader = _NodeReader(reading, patterns, self._group)
+        reader = _NodeReader(reading, patterns, self._group, nodes)
         made = tuple(reader.node(node) for node in in_order(entry.of("node")) if node.get("name"))
         externals = tuple(self._external(external) for external in in_order(self._externals.values()))
         arcs = tuple(_ArcReader(reading, nodes, self._externals).arcs(entry))
@@ -143,10 +143,10 @@ class _ProcessBuilder:
 
 
 class _NodeReader:
-    """Reads `node` entries of a process of some group."""
+    """Reads `node` entries of a process of some group, which has nodes of those names."""
 
-    def __init__(self, reading: Reading, patterns: Patterns, group: str) -> None:
-        self._reading, self._patterns, self._group = reading, patterns, group
+    def __init__(self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str]) -> None:
+        self._reading, self._patterns, self._group, self._nodes = reading, patterns, group, nodes
         self._texts = NodeTextReader(reading, patterns)
 
     def node(self, entry: Entry) -> Node:
@@ -164,6 +164,8 @@ class _NodeReader:
             texts.guard,
             texts.guard_text,
             self._conditions(entry),
+            frozenset(self._cancelled(entry)),
+            any("node" not in cancel.written for cancel in entry.of("cancel")),
             _pairs(custom),
             line=entry.node.line,
             places={part.key: part.place for part in custom},
@@ -178,6 +180,16 @@ class _NodeReader:
             if entry.get("type") != "wait":
                 self._reading.fault(condition, "only a node of the type wait waits for a condition")
         return self._patterns.requirements(entry)
+
+    def _cancelled(self, entry: Entry) -> Iterator[str]:
+        """The names of the nodes that a node cancels."""
+        for cancel in entry.of("cancel"):
+            name = cancel.get("node")
+            if name and name not in self._nodes:
+                hint = closest(name, self._nodes)
+                self._reading.fault(cancel, f"expected the name of a node, found {name!r}{hint}", "node")
+            elif name:
+                yield name
 
     def _refer_to_target(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
         """Note what the node calls, to be looked for once all files are read."""
@@ -265,7 +277,8 @@ class _ArcReader:
             self._reading.fault(arc, f"expected the name of a node, found {to!r}{hint}", "to")
             known = False
         if known and to and start[1]:
-            yield DraftArc(start, (external, to), arc.get("name", ""), place, arc.place("to"))
+            back = arc.get("back", False)
+            yield DraftArc(start, (external, to), arc.get("name", ""), back, place, arc.place("to"))
 
 
 def _custom(reading: Reading, entry: Entry) -> list[Custom]:

@@ -90,7 +90,7 @@ WORDS: Words = {
             "isStart": Attribute(_true_false),
             **_PLACE,
         },
-        ("arc", "condition", "custom", "description", "guard", "join"),
+        ("arc", "cancel", "condition", "custom", "description", "guard", "join"),
     ),
     "arc": Word(
         {
@@ -98,8 +98,10 @@ WORDS: Words = {
             "to": Attribute(_label, required=True),
             "name": Attribute(anything),
             "external": Attribute(anything),
+            "back": Attribute(_true_false),
         }
     ),
+    "cancel": Word({"node": Attribute(_label)}),
     "external": Word(
         {
             "name": Attribute(_label, required=True),

@@ -29,10 +29,14 @@ class Attribute(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Word:
-    """An element of narval's vocabulary: its attributes, and its child elements; None allows any."""
+    """An element of narval's vocabulary: its attributes, and its child elements; None allows any.
+
+    A `foreign` one is read by the vocabulary of another kind.
+    """
 
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     children: tuple[str, ...] | None = ()
+    foreign: bool = False
 
     def attribute_named(self, written: str) -> str | None:
         """The name of an attribute in any spelling: on-error, on_error and onError are one."""

@@ -133,6 +133,8 @@ class Reading:
     def entry(self, node: XmlNode, word: str) -> Entry:
         """The entry of an element, read as that word, with all within it."""
         entry = Entry(word, node)
+        if self._words[word].foreign:
+            return entry
         self._attributes(entry)
         allowed = self._words[word].children
         if allowed is not None:

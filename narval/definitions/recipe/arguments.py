@@ -9,73 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
 
 from lxml import etree
 
 from narval.definitions.reading.lexer import Locate
 from narval.definitions.reading.patterns import Patterns
+from narval.definitions.reading.values import argument_value
 from narval.definitions.reading.xml import Reading
 from narval.errors import ElementError, PatternError
 from narval.memory.elements.canonical import canonical, parse_untrusted
-from narval.memory.elements.element import CONTROL, Element, Tree
-from narval.memory.patterns.budget.cost import Limits, limits
-from narval.memory.patterns.functions import check, check_focus, type_of
-from narval.memory.patterns.lexer import ExpressionError, check_depth
-from narval.memory.patterns.syntax import parse, variables
-from narval.memory.patterns.terms import ShapeSource, term_of
-from narval.memory.patterns.xpath1 import compiled, string_of
+from narval.memory.elements.element import CONTROL, Element
 from narval.source.xml import XmlNode
 
 _VALUE = re.compile(r"\{(\{\$)|\{(\$[^{}]*)(\}?)")
 """`{{$`, which stands for `{$`; or a value, and its end."""
 _BRACES = re.compile(r"(?<!\{)\{([^{}$][^{}]*)\}")
 """A text in braces that is no value, as it does not begin with a variable."""
-_MOST_CHARACTERS = 2_000
-_NOWHERE = etree.Element("memory")
-
-
-class ArgumentValue:
-    """One value of an argument: an expression of variables alone."""
-
-    def __init__(self, text: str) -> None:
-        """Raises PatternError; `argument_value` caches."""
-        self.text = text
-        if len(text) > _MOST_CHARACTERS:
-            raise PatternError(text, f"expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
-        try:
-            check_depth(text)
-            tree = parse(text)
-            check(tree, {})
-            check_focus(tree)
-            self._selects = type_of(tree) == "nodes"
-            self._xpath = compiled(text if self._selects else f"string({text})", {})
-        except ExpressionError as error:
-            raise PatternError(text, error.message, error.offset + 1) from None
-        except etree.XPathError as error:
-            raise PatternError(text, f"expected an XPath 1.0 expression: {error}") from None
-        if term_of(ShapeSource(text, {}, xpath3=False), tree) is None:
-            raise PatternError(text, "expected a path from a variable, found one that begins nowhere")
-        self.variables = variables(tree)
-        self._limits: Limits = limits(text, tree)
-
-    def text_for(self, bindings: Mapping[str, Sequence[Element]]) -> str:
-        """The text that it stands for. Raises ElementError for elements too large for it."""
-        trees = {name: [Tree(element) for element in bindings.get(name, ())] for name in self.variables}
-        count = sum(map(len, trees.values()))
-        for tree in (tree for of_name in trees.values() for tree in of_name):
-            if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
-                raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
-        found: Any = self._xpath(
-            _NOWHERE, **{name: [tree.root for tree in of_name] for name, of_name in trees.items()}
-        )
-        if not self._selects:
-            return str(found)
-        return " ".join(node if isinstance(node, str) else string_of(node) for node in found)
-
-
-argument_value = lru_cache(maxsize=1024)(ArgumentValue)
 
 
 def read_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from narval.definitions.library import Definition, Library
+from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
@@ -151,6 +151,7 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     recipes = list(recipes)
     endless = _endless(library)
     values = [warning for recipe in recipes for warning in _text_for_value(recipe)]
+    values += [warning for recipe in recipes for warning in _untaken(recipe, library)]
     return values + [
         Fault(
             recipe.path,
@@ -173,6 +174,17 @@ def _text_for_value(recipe: Recipe) -> Iterator[Fault]:
             message = f"step {step.id!r}: {text} stays as it stands, for a value begins with its variable"
             better = "write it so, such as {$plan/@eid}, or leave the variable out"
             yield Fault(recipe.path, step.line, 1, f"{message}; {better}", warning=True)
+
+
+def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each step whose target may expire, where no error link takes that up (P14)."""
+    for step in recipe.steps.values():
+        target = library.get(step.kind, step.target)
+        links = (source for transition in step.outs for source in transition.ins if source.step is step)
+        may_expire = isinstance(target, RunDefinition) and target.may_expire
+        if may_expire and not any(source.on_error for source in links):
+            message = f"step {step.id!r}: {step.target} may expire, and no error link takes that up"
+            yield Fault(recipe.path, step.line, 1, f"{message}; add one, or an outcome", warning=True)
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:

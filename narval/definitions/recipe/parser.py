@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
-from narval.definitions.kinds import KINDS
-from narval.definitions.library import Parsed
+from narval.definitions.kinds import INLINE, KINDS, read_within
+from narval.definitions.library import Definition, Parsed
 from narval.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
 from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
@@ -29,10 +29,11 @@ from narval.source.xml import XmlNode
 
 def parse(source: Source, root: XmlNode) -> Parsed:
     """The recipes of a file whose root is `cookbook` or `recipe`."""
-    return Reading(source, WORDS).parsed(_recipes, root)
+    return Reading(source, WORDS).parsed(_definitions, root)
 
 
-def _recipes(reading: Reading, node: XmlNode) -> Iterator[Recipe | None]:
+def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]:
+    """The recipes of a file, each followed by what stands within its steps; then what stands beside them."""
     root = reading.entry(node, local_name(node.tag) or "")
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
@@ -46,7 +47,14 @@ def _recipes(reading: Reading, node: XmlNode) -> Iterator[Recipe | None]:
         elif group and name:
             seen[group, name] = entry.node.line
             reading.names.add((Recipe.kind, f"{group}.{name}"))
-        yield _RecipeBuilder(reading, entry).build(group, name)
+        builder = _RecipeBuilder(reading, entry)
+        yield builder.build(group, name)
+        for step in entry.of("step"):
+            for inner in step.of(*INLINE):
+                if group and name and step.get("id"):
+                    yield read_within(inner.word, reading, inner.node, group, f"{name}:{step.get('id')}")
+    for beside in root.of(*INLINE) if root.word != "recipe" else ():
+        yield read_within(beside.word, reading, beside.node, root.get("group", ""))
 
 
 class _RecipeBuilder:
@@ -61,7 +69,7 @@ class _RecipeBuilder:
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
         patterns = self._patterns
-        step_reader = _StepReader(reading, patterns)
+        step_reader = _StepReader(reading, patterns, f"{group}.{name}")
         steps = reading.each_once(entry.of("step"), step_reader.step)
         reader = _TransitionReader(reading, patterns, steps)
         transitions = reading.each_once(entry.of("transition"), reader.transition)
@@ -99,8 +107,8 @@ class _RecipeBuilder:
 class _StepReader:
     """Reads `step` entries."""
 
-    def __init__(self, reading: Reading, patterns: Patterns) -> None:
-        self._reading, self._patterns = reading, patterns
+    def __init__(self, reading: Reading, patterns: Patterns, recipe: str) -> None:
+        self._reading, self._patterns, self._recipe = reading, patterns, recipe
         self.dependencies: dict[int, list[Dependency]] = {}
         """The variables of its inputs, to be checked with its target; by the id of the entry of an input."""
 
@@ -111,10 +119,11 @@ class _StepReader:
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
         arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
+        inline = self._inline(entry)
         step = Step(
             entry.get("id", ""),
             entry.get("type", ""),
-            entry.get("target", ""),
+            f"{self._recipe}:{entry.get('id')}" if inline is not None else entry.get("target", ""),
             foreach=None if foreach is None else Condition((foreach,)),
             arguments=tuple(xml for xml, _ in arguments),
             values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
@@ -142,8 +151,28 @@ class _StepReader:
             check = partial(
                 check_step, step, dependencies=dependencies, foreach=at_foreach, until=at_until, path=path
             )
-            self._reading.refer(entry.place("target"), step.kind, step.target, what, check)
+            place = entry.place("target") if inline is None else inline.place()
+            self._reading.refer(place, step.kind, step.target, what, check)
         return step
+
+    def _inline(self, entry: Entry) -> Entry | None:
+        """The definition within the step, in place of its target (P8)."""
+        found = list(entry.of(*INLINE))
+        for extra in found[1:]:
+            self._reading.fault(extra, f"a step has one target, found another on line {found[0].node.line}")
+        if not found:
+            if "target" not in entry.written:
+                self._reading.fault(entry, "step needs the attribute 'target'; add target=\"…\"")
+            return None
+        if "agent" in entry.written:
+            self._reading.fault(entry, "agent: what is within this step is run here; remove this", "agent")
+        if "target" in entry.written:
+            message = f"target: this step has its {found[0].word} within it; remove one of them"
+            self._reading.fault(entry, message, "target")
+        if entry.get("type") not in (None, found[0].word):
+            message = f"type: expected {found[0].word}, for that is within this step"
+            self._reading.fault(entry, f"{message}; found {entry.get('type')!r}", "type")
+        return found[0]
 
     def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
         """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""

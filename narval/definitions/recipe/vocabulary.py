@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narval.definitions.kinds import INLINE
 from narval.definitions.reading.appointments import TIME_OR_APPOINTMENT, interval
 from narval.definitions.reading.vocabulary import (
     COMMON,
@@ -27,7 +28,10 @@ from narval.definitions.reading.vocabulary import (
 
 WORDS: Words = {
     **COMMON,
-    "cookbook": Word({"group": Attribute(name), "name": Attribute(anything)}, ("description", "recipe")),
+    "cookbook": Word(
+        {"group": Attribute(name), "name": Attribute(anything)}, ("description", "recipe", *INLINE)
+    ),
+    **{name: Word(children=None, foreign=True) for name in INLINE},
     "recipe": Word(
         {
             "group": Attribute(name),
@@ -43,7 +47,7 @@ WORDS: Words = {
         {
             "id": Attribute(identifier, required=True),
             "type": Attribute(kind, required=True),
-            "target": Attribute(full_name, required=True),
+            "target": Attribute(full_name),
             "agent": Attribute(agent),
             "foreach": Attribute(anything),
             "until": Attribute(anything),
@@ -52,7 +56,7 @@ WORDS: Words = {
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,
         },
-        ("arguments", "context", "description", "input", "output"),
+        ("arguments", "context", "description", "input", "output", *INLINE),
     ),
     "arguments": Word(children=None),
     "context": Word({"from": Attribute(one_of("memory", "plan"), required=True)}, ("match",)),

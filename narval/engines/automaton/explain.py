@@ -11,7 +11,7 @@ from narval.definitions.automaton.definition import Automaton, State, signal_of
 from narval.engines.automaton.state import AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.run_element import add_caller, finished
+from narval.engines.run_state import add_caller, finished
 from narval.memory.elements.error_element import xml_safe
 
 

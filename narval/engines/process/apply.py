@@ -27,6 +27,7 @@ from narval.engines.process.changes import (
     UndoingEnded,
     UndoingQueued,
     WatchSet,
+    WayBackTaken,
 )
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.arc_facts import ARC_FACTS
@@ -149,7 +150,7 @@ APPLY: dict[type, Callable[[ProcessState, Any], None]] = {
     ProcessPendingCancel: partial(_moved, "pending-cancel"),
     ProcessCanceled: partial(_moved, "cancelled"),
     ProcessFailed: partial(_moved, "failed"),
-    **dict.fromkeys((QuestionAsked, NodeTokenExecuted, ArcTokenIncompleteJoin), _noted),
+    **dict.fromkeys((QuestionAsked, NodeTokenExecuted, ArcTokenIncompleteJoin, WayBackTaken), _noted),
     **NODE_FACTS,
     **ARC_FACTS,
 }

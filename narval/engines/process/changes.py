@@ -162,6 +162,25 @@ class NodeTokenHeld(TokenChange, frozen=True):
     """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
 
 
+class NodeTokenCancelled(TokenChange, frozen=True):
+    """The token was cancelled `by` another, whose node is done."""
+
+    by: int
+
+
+class ArcTokenCancelled(TokenChange, frozen=True):
+    """The token was cancelled `by` another before it came to a node."""
+
+    by: int
+
+
+class WayBackTaken(TokenChange, frozen=True):
+    """The token leaves by an arc that goes back, to this token of those that it came of."""
+
+    arc: int
+    to: int
+
+
 class TokenSetCreated(ProcessChange, frozen=True):
     """A set of `count` members; `members` are attributes of single ones."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.process.definition import Node, Process
+from narval.definitions.process.definition import Arc, Node, Process
 from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Plain
@@ -60,6 +60,8 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     """True if the queue is to stay as it is: a token was completed asynchronously."""
     refused: bool = False
     """True if the signal was refused: a node that it led to cannot go on."""
+    ways_back: list[tuple[NodeToken, Arc]] = msgspec.field(default_factory=list)
+    """Active tokens that are to leave by an arc that goes back, and those arcs; none once it has decided."""
     listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0

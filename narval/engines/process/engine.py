@@ -36,7 +36,7 @@ from narval.engines.process.changes import (
     ProcessCreated,
     ProcessStarted,
 )
-from narval.engines.process.decision import NodeFault, ProcessDecision
+from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.explain import diagnose as diagnose
 from narval.engines.process.explain import explain as explain
 from narval.engines.process.explain import parts as parts
@@ -82,7 +82,7 @@ def advance(
                     break
                 except NodeFault as fault:
                     _fault(decision, event, fault)
-                    act = partial(_go_on, decision)
+                    act = partial(_resume, decision)
         _fail_if_stuck(decision)
     return decision.changes, decision.commands
 
@@ -114,15 +114,36 @@ def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
 def _run_code(decision: ProcessDecision) -> None:
     """Let the code run whose turn it is: that of nodes that were gone back from goes first."""
     state = decision.state
-    while state.status == "executing" and not state.code:
+    while state.status == "executing":
         first = state.code_line.first
-        if state.undoing:
+        if decision.ways_back:
+            _go_back(decision)
+        elif state.code:
+            break
+        elif state.undoing:
             backtracking.undo(decision)
         elif first is not None:
             flow.run_code(decision, state.nodes[first])
         else:
             break
         _go_on(decision)
+
+
+def _go_back(decision: ProcessDecision) -> None:
+    """Go back where a token leaves by an arc that does; where it cannot, it stays. Raises NodeFault."""
+    token = decision.ways_back[0][0]
+    try:
+        backtracking.take_ways_back(decision)
+    except OperationRefused as refusal:
+        fault = NodeFault(refusal.kind, refusal.message, decision.node(token))
+        fault.token = token.id
+        raise fault from None
+
+
+def _resume(decision: ProcessDecision) -> None:
+    """Go on after a fault with all that can."""
+    _go_on(decision)
+    _run_code(decision)
 
 
 def _fail_if_stuck(decision: ProcessDecision) -> None:

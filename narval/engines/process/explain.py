@@ -14,7 +14,7 @@ from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
-from narval.engines.run_element import add_caller, finished
+from narval.engines.run_state import add_caller, finished
 
 SHOWN = 200
 """So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
@@ -52,11 +52,13 @@ def _clean(text: str) -> str:
 
 
 def word_of(state: ProcessState, token: NodeToken) -> str:
-    """The state of a token in a word: active, delayed, discarded, skipped, complete, backtracked; held, if
-    its guard gave no answer; failed, if its node did not do its work.
+    """The state of a token in a word: active, delayed, discarded, skipped, complete, cancelled, backtracked;
+    held, if its guard gave no answer; failed, if its node did not do its work.
     """
     if token.backtracked:
         return "backtracked"
+    if token.cancelled:
+        return "cancelled"
     if token.completed is None:
         accepted = "failed" if token.id in state.failed else "active"
         return {"DelayUntil": "delayed", "": "held"}.get(token.guard, accepted)
@@ -236,6 +238,9 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
     node = definition.nodes[token.node]
     if token.backtracked:
         return f"token {token.id} was gone back from ({token.execution_type})"
+    if token.cancelled:
+        by = state.nodes[token.cancelled]
+        return f"token {token.id} was cancelled when token {by.id} left {by.node}"
     if token.guard == "DelayUntil" and token.completed is None:
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
     if token.completed is None and token.id in state.failed:

@@ -90,6 +90,7 @@ def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     else:
         flow.complete(decision, token, names)
         decision.leave_queue(arguments.get("asynchronous"))
+    backtracking.take_ways_back(decision)
     return value
 
 

@@ -9,7 +9,7 @@ from lxml import etree
 
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.recipe.state import PlanState
-from narval.engines.run_element import add_caller, finished
+from narval.engines.run_state import add_caller, finished
 
 
 def render(definition: Recipe, state: PlanState, context: Iterable[int]) -> bytes:

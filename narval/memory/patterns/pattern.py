@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from narval.errors import PatternError
-from narval.memory.elements.element import Element, Tree
+from narval.memory.elements.element import CONTROL, Element, Tree
 from narval.memory.patterns.budget.held import most_nodes
 from narval.memory.patterns.compiled import compile_shape
 from narval.memory.patterns.explain import Explainer, PatternParts
@@ -96,10 +96,11 @@ class Pattern:
 
 
 def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
-    """The pattern of a text, cached; raises PatternError."""
-    if not namespaces:
+    """The pattern of a text, cached; raises PatternError. `al` is the control namespace unless declared."""
+    if not namespaces and "al:" not in text:
         return _pattern(text, ())
-    used = ((prefix, uri) for prefix, uri in namespaces.items() if prefix and f"{prefix}:" in text)
+    known = {"al": CONTROL, **(namespaces or {})}
+    used = ((prefix, uri) for prefix, uri in known.items() if prefix and f"{prefix}:" in text)
     return _pattern(text, tuple(sorted(used)))
 
 

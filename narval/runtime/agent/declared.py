@@ -22,12 +22,20 @@ from narval.memory.elements.control_elements import ACTED, START_PLANS, TARGET
 from narval.memory.elements.element import Element, Origin, identity, parse
 from narval.memory.elements.error_element import make_error
 from narval.memory.elements.outdated_element import make_outdated
+from narval.memory.memory import Memory
 from narval.runtime.agent.effects import outdate
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.store.batch import DefinitionRow
 
 LIBRARY, MEMORY = "library", "memory.xml"
+
+
+def declared_names(memory: Memory) -> Iterator[str]:
+    """The root names of the elements that `data/memory.xml` declares."""
+    for eid, key in memory.declared.items():
+        if key.startswith(f"{MEMORY}:") and (element := memory.element(eid)) is not None:
+            yield element.name
 
 
 def declare_library(

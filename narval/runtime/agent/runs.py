@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from narval.definitions.library import Definition, RunDefinition
 from narval.engines.commands import Finish
+from narval.engines.decision import Inputs
 from narval.engines.events import Caller, Failure, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
 from narval.memory.elements.element import Element, Origin
@@ -27,10 +28,12 @@ def start_run(
     environment: Mapping[str, str] | None = None,
     origin: Origin | None = None,
     ancestors: Mapping[str, int] | None = None,
+    inputs: Inputs = (),
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
     when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
-    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan.
+    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
+    caller gives it `inputs`.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -47,7 +50,7 @@ def start_run(
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor)
+    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor, inputs)
     agent.queue.append((0, run.eid, started))
     return run
 

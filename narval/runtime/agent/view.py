@@ -107,6 +107,13 @@ class TurnView(LiveMemory):
         known = self._agent.runs.get(run)
         return known.caller if known is not None else None
 
+    def started_by(self, run: int) -> str:
+        """The person who started the top-level run that a run belongs to."""
+        known = self._agent.runs.get(run)
+        while known is not None and known.caller is not None:
+            known = self._agent.runs.get(known.caller.run)
+        return known.by if known is not None else ""
+
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""
         known = self._agent.runs.get(run)

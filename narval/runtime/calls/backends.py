@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from narval.runtime.calls.backend import Backend
+from narval.runtime.calls.backend import Backend, RunningCall
 from narval.runtime.calls.context import Where
 from narval.runtime.calls.coroutines import Coroutines
+from narval.runtime.calls.fair_queue import QueuedBackend
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.threads import Threads
 from narval.runtime.calls.workers.pool import Workers
@@ -19,6 +21,7 @@ class Backends:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: CallLimits, programs: ProgramBackend | None
     ) -> None:
+        self.loop = loop
         self.threads, self.workers = Threads(loop, limits.threads), Workers(loop, limits)
         self.coroutines = Coroutines(loop, limits.patience)
         self.programs = programs or ProgramBackend(loop)
@@ -36,6 +39,16 @@ class Backends:
     def of(self, where: Where) -> Backend:
         """The backend that answers calls of that place; those inline have none."""
         return self._by_where[where]
+
+    def share(self, is_shared: Callable[[], bool]) -> None:
+        """Let no agent have all threads or workers while `is_shared` says that there are others."""
+        self.threads.share(is_shared)
+        self.workers.share(is_shared)
+
+    def waits_for(self, running: RunningCall) -> str:
+        """The reason why a call that has not begun waits for a place; "" of one that takes none."""
+        backend = self.of(running.call.target.where)
+        return backend.waits_for(running) if isinstance(backend, QueuedBackend) else ""
 
     @property
     def queued(self) -> int:

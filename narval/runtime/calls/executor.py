@@ -12,6 +12,7 @@ from narval.runtime.calls.backend import Announce, Counts, Outcome, Produced, Ru
 from narval.runtime.calls.backends import Backends
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.inline import answer_at_once, answer_within
+from narval.runtime.calls.places import Places
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.simulated_sleep import SimulatedSleeps
 from narval.runtime.home.settings import CallLimits
@@ -34,10 +35,10 @@ class Executor:
         programs: ProgramBackend | None = None,
         zone: str = "UTC",
     ) -> None:
-        self._loop = asyncio.get_running_loop()
         limits = limits or CallLimits()
-        self._backends, self._fetch_allow = Backends(self._loop, limits, programs), limits.fetch_allow
-        self.programs = self._backends.programs
+        self._backends = Backends(asyncio.get_running_loop(), limits, programs)
+        self._fetch_allow = limits.fetch_allow
+        self.programs, self.places = self._backends.programs, Places(self._backends)
         self._on_caught_up: Callable[[str], None] = _ignore
         self.clock = RunClock(clock or SystemClock(), zone)
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
@@ -77,7 +78,7 @@ class Executor:
         call.allow(self._fetch_allow)
         running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
         self._calls[call.id] = (running, done)
-        self._backends.of(where).start(running)
+        self.places.start(running)
 
     def at_once(self, call: CallContext) -> Outcome | None:
         """Answer an inline call that need not be announced (hot path, counted by test_work_counted).
@@ -86,13 +87,18 @@ class Executor:
         """
         return None if self._is_closing else copy_context().run(answer_within, call)
 
+    def find(self, call: str) -> RunningCall | None:
+        """A call that was asked for and has no answer yet."""
+        found = self._calls.get(call)
+        return found[0] if found is not None else None
+
     def abandon(self, call: str) -> bool:
         """Give a call up: its outcome will say so. False when no such call is under way (any more)."""
-        found = self._calls.get(call)
-        if found is None:
+        running = self.find(call)
+        if running is None:
             return False
         # not at once, so that `done` is never called while the caller is still asking
-        self._loop.call_soon(self._abandon, found[0])
+        self._backends.loop.call_soon(self._abandon, running)
         return True
 
     async def end_former(self) -> None:
@@ -109,7 +115,7 @@ class Executor:
         for running, _ in list(self._calls.values()):
             if running.call.is_source or not running.begun:
                 del self._calls[running.call.id]
-                self._backends.of(running.call.target.where).abandon(running)
+                self.places.give_up(running)
         if grace > 0:
             await self._idle(grace)
         for running, _ in self._calls.values():
@@ -131,7 +137,7 @@ class Executor:
     @property
     def counts(self) -> Counts:
         """The numbers of calls under way."""
-        queued = self._backends.queued
+        queued = self._backends.queued + self.places.queued
         given_up, restarts = self._backends.given_up, self._backends.workers.restarts
         return Counts(len(self._calls) - queued, queued, given_up, restarts)
 
@@ -141,19 +147,14 @@ class Executor:
         reports = ((id, running.call.progressed) for id, (running, _) in self._calls.items())
         return {id: progressed for id, progressed in reports if progressed is not None}
 
-    @property
-    def since(self) -> dict[str, float]:
-        """The moments at which the calls under way were asked for, by call (seconds since 1970, UTC)."""
-        return {id: running.since for id, (running, _) in self._calls.items()}
-
     def caught_up(self, call: str) -> bool:
-        """True if a call waits for the world: it is a source's that has caught up, or sleeps on a simulated
-        clock.
+        """True if a call waits for the world, or for others that may: it is a source's that has caught up,
+        sleeps on a simulated clock, or has no place yet among the calls of its agent.
         """
         if self._sleeps is not None and call in self._sleeps:
             return True
-        found = self._calls.get(call)
-        return found is not None and found[0].call.has_caught_up
+        running = self.find(call)
+        return running is not None and (running.call.has_caught_up or self.places.has(running))
 
     def is_busy(self) -> bool:
         """True if some call may yet go on by itself: one that has caught up waits for the world."""
@@ -174,10 +175,9 @@ class Executor:
 
     async def _sleep(self, call: CallContext, seconds: float) -> None:
         """Let a call sleep on the simulated clock; one whose time limit comes first is over then."""
-        sleeps, found = self._sleeps, self._calls.get(call.id)
-        if sleeps is None or found is None:
+        sleeps, running = self._sleeps, self.find(call.id)
+        if sleeps is None or running is None:
             raise asyncio.CancelledError  # it is over, and was told so once
-        running, _ = found
         until = self.clock.now() + seconds
         limit = math.inf if call.timeout is None else running.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
@@ -192,8 +192,9 @@ class Executor:
 
     async def _idle(self, grace: float) -> None:
         """Wait until nothing runs that could end by itself."""
-        end = self._loop.time() + grace
-        while self.counts.running > 0 and (left := end - self._loop.time()) > 0:
+        loop = self._backends.loop
+        end = loop.time() + grace
+        while self.counts.running > 0 and (left := end - loop.time()) > 0:
             self._ended.clear()
             try:
                 await asyncio.wait_for(self._ended.wait(), left)
@@ -202,6 +203,7 @@ class Executor:
 
     def _done(self, running: RunningCall, outcome: Outcome) -> None:
         found = self._calls.pop(running.call.id, None)
+        self.places.over(running)
         self._ended.set()
         if found is not None:
             found[1](outcome)
@@ -209,7 +211,7 @@ class Executor:
 
     def _abandon(self, running: RunningCall) -> None:
         if not running.over and running.call.id in self._calls:
-            self._backends.of(running.call.target.where).abandon(running)
+            self.places.give_up(running)
 
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:

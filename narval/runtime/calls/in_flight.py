@@ -53,9 +53,8 @@ class CallsInFlight:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
         self._agent, self._post, self._activate = None, None, activate
 
-    def any(self) -> bool:
-        """True while there is one."""
-        return bool(self._calls)
+    def __len__(self) -> int:
+        return len(self._calls)
 
     def has(self, id: str) -> bool:
         """True while a call is under way, or what came of it is not recorded."""

@@ -31,7 +31,8 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
         return
     caller = Caller(run.eid, call.step, call.call, call.nearby)
     environment: Any = (call.payload or {}).get("environment")
-    begun = turn.start(call.name, call.elements, kind=call.kind, caller=caller, environment=environment)
+    given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
+    begun = turn.start(call.name, call.elements, **given)
     if begun is None:
         definition = turn.agent.lookup.definition(run, call.kind, call.name)
         refused = cannot_start(definition) if definition is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from queue import SimpleQueue
 
@@ -43,8 +43,8 @@ class Threads(QueuedBackend):
     """At most `most` threads, each made when it is first needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
-        super().__init__()
-        self._loop, self._most = loop, most
+        super().__init__("threads")
+        self._loop, self._limit = loop, most
         self._idle: list[_Thread] = []
         self._busy: dict[RunningCall, _Thread] = {}
         self._given_up: set[RunningCall] = set()
@@ -56,7 +56,7 @@ class Threads(QueuedBackend):
 
     def limit(self, most: int) -> None:
         """Keep to at most so many threads from now on; threads beyond that end with their calls."""
-        self._most = most
+        self._limit = most
         self._hand_out()
 
     async def close(self) -> None:
@@ -66,16 +66,25 @@ class Threads(QueuedBackend):
             thread.inbox.put(None)
         self._idle.clear()
 
+    def _most(self) -> int:
+        return self._limit
+
+    def _taken(self) -> Collection[RunningCall]:
+        return self._busy
+
     def _hand_out(self) -> None:
-        while self._waiting and (self._idle or len(self._busy) < self._most):
+        while self._waiting and (self._idle or len(self._busy) < self._limit):
+            full = self._full()
+            if not self._waiting.has_but(full):
+                return
             try:
                 thread = self._idle.pop() if self._idle else _Thread(self._loop, self._take_back)
             except RuntimeError as error:  # the system has no room for another thread
                 if self._busy:
                     return
-                self._waiting.next().answer(Outcome(problem=Failure("no-thread", str(error))))
+                self._waiting.next(full).answer(Outcome(problem=Failure("no-thread", str(error))))
                 continue
-            running = self._waiting.next()
+            running = self._waiting.next(full)
             self._busy[running] = thread
             running.begin(self._loop, self._expire, partial(thread.inbox.put, running))
 
@@ -84,7 +93,7 @@ class Threads(QueuedBackend):
         if thread is None:
             self._given_up.discard(running)
             return
-        if len(self._busy) + len(self._idle) < self._most:
+        if len(self._busy) + len(self._idle) < self._limit:
             self._idle.append(thread)
         else:
             thread.inbox.put(None)

@@ -37,6 +37,7 @@ from narval.runtime.home.people_file import load_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings
 from narval.runtime.home.shipped import unloaded
+from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.store.batch import HOME_AGENT, AgentRow
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
@@ -226,7 +227,7 @@ class Daemon:
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
         await FolderAgents(self.agents, self.files).follow()
-        self.agents.at_work.start()
+        self.agents.start()
         self._log_start()
 
     def _collect_output(self) -> None:
@@ -294,7 +295,7 @@ def assemble(
     is_up_to_date = None
     if executor is None:
         programs = programs_of(
-            files, own, record_only=record_only, is_known=lambda agent, run: at_work.knows_run(agent, run)
+            files, own, record_only=record_only, is_known=lambda agent, run: agents.knows_run(agent, run)
         )
         zone = settings.timezone or machine_zone()
         executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
@@ -306,7 +307,9 @@ def assemble(
     rounds = Rounds(clock, committer, stop, bell)
     main_loop = MainLoop(rounds, executor, stop, bell)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
-    maker = HostMaker(store, files, main_loop, lambda: in_force.now, is_up_to_date, record_only=record_only)
+    office = PostOffice(store.letters, lambda name: rows.address(name))
+    at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
+    maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)
@@ -314,6 +317,7 @@ def assemble(
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
     rows = AgentRows(host, lambda: in_force.now.name, store.agents())
+    executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
     for close in (committer.close, bell.close):

@@ -216,7 +216,9 @@ class Rounds:
             refusal = refused.get(turn.transaction.batch.agent)
             if refusal is not None and not participant.broke_down(refusal):
                 raise refusal
-        return [(participant, turn) for participant, turn in made if participant in self.participants]
+        return [
+            (participant, turn) for participant, turn in made if turn.transaction.batch.agent not in refused
+        ]
 
     def _reckon(self, jump: Jump) -> None:
         """Have all agents reckon with a clock that was set."""

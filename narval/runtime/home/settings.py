@@ -66,7 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
     of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
     nothing of its own. `threads`, `workers`: how many calls run at once there (as the machine has processors,
-    unless told). `idle_after`: how long an agent besides the home's own stays in memory with nothing to do.
+    unless told). `idle_after`: how long an agent besides the home's own stays in memory with nothing to do;
+    `active_memory`: how many bytes all of them may take (G6; None: half of the machine's).
     `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
@@ -88,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     worker_memory: int | None = None
     stop_grace: float = 10.0
     idle_after: float = 60.0
+    active_memory: int | None = None
     forget_after: float | None = None
     turn_limit: int = 1000
     history_entries: int = 10_000
@@ -198,6 +200,7 @@ READERS: Mapping[str, Reader] = {
     "worker_memory": or_none(size),
     "stop_grace": duration,
     "idle_after": duration,
+    "active_memory": or_none(size),
     "forget_after": or_none(duration),
     "turn_limit": count(1_000_000),
     "history_entries": count(1_000_000),

@@ -156,6 +156,46 @@ class DefinitionRow(NamedTuple):
     current: bool = True
 
 
+class MessageRow(NamedTuple):
+    """A message that is not taken yet (G23): `agent` is its receiver, `number` counts from 1 for each pair.
+
+    `id` is that of the call that sent it, `kind` says what `data` is; after `until` it is not to be taken
+    any more. `origin` is the envelope, as `narval.runtime.messages.envelope` writes it.
+    """
+
+    agent: int
+    sender: int
+    number: int
+    id: str
+    kind: str
+    at: float
+    until: float | None
+    origin: bytes
+    data: bytes
+
+
+class TakenRow(NamedTuple):
+    """The number of the last message that an agent has taken of a sender (G25)."""
+
+    sender: int
+    number: int
+
+
+class DeadLetterRow(NamedTuple):
+    """A message of `agent` that could not be taken (G32), and why not; `receiver` is a name."""
+
+    agent: int
+    receiver: str
+    number: int
+    id: str
+    kind: str
+    reason: str
+    at: float
+    until: float | None
+    origin: bytes
+    data: bytes
+
+
 def _rows() -> Any:
     return msgspec.field(default_factory=list)
 
@@ -184,10 +224,17 @@ class Batch(msgspec.Struct, eq=False):
     queued: list[QueuedRow] = _rows()
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
+    messages: list[MessageRow] = _rows()
+    """The messages that it sends."""
+    taken: list[TakenRow] = _rows()
+    """The rows of these messages, and of those before them, go."""
+    dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
     """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
+    letters_settled: list[int] = _rows()
+    """The lines of its dead letters that are kept no more."""
     unheld: list[tuple[int, int]] = _rows()
     """Run, eid."""
     forgotten_elements: list[int] = _rows()

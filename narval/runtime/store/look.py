@@ -32,6 +32,7 @@ from narval.runtime.store.batch import (
     MarkRow,
     RunRow,
 )
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
 from narval.runtime.store.rows import ElementRow, LastRow, number
@@ -79,9 +80,18 @@ class Look(Store):
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
 
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
+
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""
         return self._tables.agents()
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""

@@ -23,6 +23,7 @@ from narval.runtime.store.batch import (
     SnapshotRow,
 )
 from narval.runtime.store.codec import encode_entry
+from narval.runtime.store.letters import VolatileLetters
 from narval.runtime.store.statements import DEFAULT_NAME, new_agent
 from narval.runtime.store.store import AgentStore, Store
 
@@ -145,6 +146,12 @@ class VolatileStore(Store):
 
     def __init__(self) -> None:
         self._agents: dict[int, VolatileAgent] = {}
+        self._letters = VolatileLetters()
+
+    @property
+    def letters(self) -> VolatileLetters:
+        """The messages between its agents, to be read."""
+        return self._letters
 
     def of(self, agent: int = HOME_AGENT) -> VolatileAgent:
         """The store as one agent sees it."""
@@ -157,6 +164,10 @@ class VolatileStore(Store):
         """All agents that were asked for, by number."""
         return [self._agents[number].identity() for number in sorted(self._agents)]
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """None: its agents are in memory."""
+        return []
+
     def _new(self, agent: int) -> VolatileAgent:
         return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
 
@@ -164,10 +175,13 @@ class VolatileStore(Store):
         """Keep what is asked for later."""
         for batch in batches:
             self.of(batch.agent).keep(batch)
+            if batch.messages or batch.taken or batch.dead_letters or batch.letters_settled:
+                self._letters.keep(batch)
             for row in batch.agents:
                 self.of(row.agent).register(row)
             for number in batch.removed_agents:
                 self._agents.pop(number, None)
+                self._letters.forget(number)
 
     def make_room(self) -> None:
         """Nothing to have ready."""

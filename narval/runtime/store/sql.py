@@ -35,6 +35,7 @@ from narval.runtime.store.batch import (
 )
 from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.damage import LOST_PAGES
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
@@ -227,9 +228,18 @@ class Database(Store):
         self._refusal = ""
         self._closed = False
 
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
+
     def agents(self) -> list[AgentRow]:
         """All agents, by number."""
         return self._tables.agents()
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
 
     def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
         """The store as one agent sees it."""

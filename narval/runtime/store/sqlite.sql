@@ -27,6 +27,23 @@ CREATE TABLE contexts (
 )
  WITHOUT ROWID;
 
+CREATE TABLE dead_letters (
+	line INTEGER NOT NULL,
+	agent INTEGER NOT NULL,
+	receiver TEXT NOT NULL,
+	number INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	at DOUBLE NOT NULL,
+	until DOUBLE,
+	origin BLOB NOT NULL,
+	data BLOB NOT NULL,
+	PRIMARY KEY (line)
+);
+
+CREATE INDEX dead_letters_by_agent ON dead_letters (agent);
+
 CREATE TABLE definitions (
 	agent INTEGER NOT NULL,
 	digest TEXT NOT NULL,
@@ -88,6 +105,20 @@ CREATE TABLE marks (
 )
  WITHOUT ROWID;
 
+CREATE TABLE messages (
+	agent INTEGER NOT NULL,
+	sender INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	at DOUBLE NOT NULL,
+	until DOUBLE,
+	origin BLOB NOT NULL,
+	data BLOB NOT NULL,
+	PRIMARY KEY (agent, sender, number)
+)
+ WITHOUT ROWID;
+
 CREATE TABLE meta (
 	agent INTEGER NOT NULL,
 	"key" TEXT NOT NULL,
@@ -144,6 +175,14 @@ CREATE TABLE snapshots (
 )
  WITHOUT ROWID;
 
+CREATE TABLE taken (
+	agent INTEGER NOT NULL,
+	sender INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	PRIMARY KEY (agent, sender)
+)
+ WITHOUT ROWID;
+
 -- name: put agent
 INSERT INTO agents (agent, id, name, state, why, wake_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET id = excluded.id, name = excluded.name, state = excluded.state, why = excluded.why, wake_at = excluded.wake_at;
 
@@ -189,6 +228,15 @@ INSERT INTO moments (agent, id, at, data) VALUES (?, ?, ?, ?) ON CONFLICT (agent
 -- name: put meta
 INSERT INTO meta (agent, "key", value) VALUES (?, ?, ?) ON CONFLICT (agent, "key") DO UPDATE SET value = excluded.value;
 
+-- name: add message
+INSERT INTO messages (agent, sender, number, id, kind, at, until, origin, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: put taken
+INSERT INTO taken (agent, sender, number) VALUES (?, ?, ?) ON CONFLICT (agent, sender) DO UPDATE SET number = excluded.number;
+
+-- name: add dead letter
+INSERT INTO dead_letters (agent, receiver, number, id, kind, reason, at, until, origin, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: trim journal
 DELETE FROM journal WHERE journal.line IN (SELECT journal.line
 FROM journal
@@ -203,6 +251,12 @@ DELETE FROM queue WHERE queue.agent = ? AND queue.id = ?;
 
 -- name: drop moment
 DELETE FROM moments WHERE moments.agent = ? AND moments.id = ?;
+
+-- name: drop messages
+DELETE FROM messages WHERE messages.agent = ? AND messages.sender = ? AND messages.number <= ?;
+
+-- name: drop dead letter
+DELETE FROM dead_letters WHERE dead_letters.agent = ? AND dead_letters.line = ?;
 
 -- name: unhold by its maker
 UPDATE elements SET held_by=NULL WHERE elements.agent = ? AND elements.held_by = ? AND elements.eid = ?;
@@ -261,6 +315,15 @@ DELETE FROM moments WHERE moments.agent = ?;
 -- name: remove definitions
 DELETE FROM definitions WHERE definitions.agent = ?;
 
+-- name: remove messages
+DELETE FROM messages WHERE messages.agent = ?;
+
+-- name: remove taken
+DELETE FROM taken WHERE taken.agent = ?;
+
+-- name: remove dead_letters
+DELETE FROM dead_letters WHERE dead_letters.agent = ?;
+
 -- name: remove agents
 DELETE FROM agents WHERE agents.agent = ?;
 
@@ -272,6 +335,11 @@ WHERE agents.agent = ?;
 -- name: agents
 SELECT agents.agent, agents.id, agents.name, agents.state, agents.why, agents.wake_at
 FROM agents ORDER BY agents.agent;
+
+-- name: held by agents
+SELECT elements.agent, count(*) AS count_1, 0
+FROM elements GROUP BY elements.agent UNION ALL SELECT runs.agent, count(*) AS count_2, count(*) FILTER (WHERE runs.phase = 'active') AS anon_1
+FROM runs GROUP BY runs.agent;
 
 -- name: elements
 SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
@@ -369,6 +437,39 @@ WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.cu
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
 FROM definitions
 WHERE definitions.agent = ? AND definitions.digest = ?;
+
+-- name: waiting messages
+SELECT messages.agent, messages.sender, count(*) AS count_1, sum(length(messages.data)) AS sum_1, min(messages.until) AS min_1
+FROM messages GROUP BY messages.agent, messages.sender;
+
+-- name: messages
+SELECT messages.agent, messages.sender, messages.number, messages.id, messages.kind, messages.at, messages.until, messages.origin, messages.data
+FROM messages
+WHERE messages.agent = ? ORDER BY messages.sender, messages.number;
+
+-- name: taken
+SELECT taken.sender, taken.number
+FROM taken
+WHERE taken.agent = ? ORDER BY taken.sender;
+
+-- name: last sent
+SELECT max(messages.number) AS max_1
+FROM messages
+WHERE messages.agent = ? AND messages.sender = ? UNION ALL SELECT max(taken.number) AS max_2
+FROM taken
+WHERE taken.agent = ? AND taken.sender = ?;
+
+-- name: last correspondents
+SELECT max(messages.agent) AS max_1
+FROM messages UNION ALL SELECT max(messages.sender) AS max_2
+FROM messages UNION ALL SELECT max(taken.agent) AS max_3
+FROM taken UNION ALL SELECT max(taken.sender) AS max_4
+FROM taken;
+
+-- name: dead letters
+SELECT dead_letters.line, dead_letters.agent, dead_letters.receiver, dead_letters.number, dead_letters.id, dead_letters.kind, dead_letters.reason, dead_letters.at, dead_letters.until, dead_letters.origin, dead_letters.data
+FROM dead_letters
+WHERE dead_letters.agent = ? ORDER BY dead_letters.line;
 
 -- name: version
 SELECT alembic_version.version_num

@@ -17,7 +17,7 @@ from narval import __version__
 from narval.runtime.store.batch import HOME_AGENT, SLOTS, STORE, Advance, AgentRow, Batch
 from narval.runtime.store.codec import encode_entry, encode_origin
 
-HEAD = "0002"
+HEAD = "0003"
 """The version of the tables: the last one under `migrations/versions`."""
 
 DEFAULT_NAME = "narval"
@@ -108,7 +108,7 @@ def _single(slot: str) -> RowsOf:
 
 KEPT_OF_AGENTS = (
     "meta", "elements", "contexts", "marks", "keys", "runs", "journal", "snapshots", "queue", "moments",
-    "definitions", "agents",
+    "definitions", "messages", "taken", "dead_letters", "agents",
 )  # fmt: skip
 """The tables that have rows of agents: all but the version of the tables."""
 
@@ -133,9 +133,14 @@ WRITES: tuple[tuple[str, str, RowsOf], ...] = (
     ("queued", "put event", _rows_of("queued")),
     ("moments", "put moment", _rows_of("moments")),
     ("meta", "put meta", _rows_of("meta")),
+    ("messages", "add message", attrgetter("messages")),
+    ("taken", "put taken", _rows_of("taken")),
+    ("taken", "drop messages", _rows_of("taken")),
+    ("dead_letters", "add dead letter", attrgetter("dead_letters")),
     ("trimmed", "trim journal", _trimmed_rows),
     ("dequeued", "drop event", _single("dequeued")),
     ("moments_done", "drop moment", _single("moments_done")),
+    ("letters_settled", "drop dead letter", _single("letters_settled")),
     ("unheld", "unhold by its maker", _rows_of("unheld")),
     ("unheld", "unhold", _rows_of("unheld")),
     ("forgotten_elements", "drop element", _single("forgotten_elements")),

@@ -26,6 +26,7 @@ from narval.runtime.store.batch import (
     RunRow,
     SnapshotRow,
 )
+from narval.runtime.store.letters import Letters
 
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
@@ -98,8 +99,15 @@ class Store(Protocol):
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
 
+    @property
+    def letters(self) -> Letters:
+        """The messages between its agents, to be read."""
+
     def agents(self) -> list[AgentRow]:
         """All agents, by number. Raises StoreError."""
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
 
     def of(self, agent: int = HOME_AGENT) -> AgentStore:
         """The store as one agent sees it."""

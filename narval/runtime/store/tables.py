@@ -1,44 +1,25 @@
-"""The tables of the store, and its statements (docs/store.md).
+"""The statements of the store, over the tables of `columns.py` (docs/store.md).
 
 SQLAlchemy Core defines both and writes the SQL for the database in use, which is handed to the driver's own
 cursor: Core's execute costs ten times a SQLite insert. What it writes for SQLite stands in `sqlite.sql` (see
 `statements.py`): a start with a file does not import this module. After a change of it:
 
     python -m narval.runtime.store.tables
-
-The journal has one row for each *entry*: an event with the changes and commands that followed. The design
-asks for a row per change; one row holds together what one advance decided, and is one insert. `seq` numbers
-the lines of the whole home, so the table grows at its end, with an index by run beside it: clustered by run
-(`WITHOUT ROWID`, key run and seq), a turn of a hundred runs touched a hundred pages and cost 15 µs a row
-where this costs 6. Tables whose rows are all key are clustered.
-
-A commit costs what it touches, a page of each table. So the run that made an element, and holds it from the
-start, stands in the element's own row; `contexts` has the other holders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
     Column,
     CompoundSelect,
     Delete,
     Dialect,
-    Double,
-    Index,
     Insert,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
     Select,
-    String,
     Table,
-    Text,
     Update,
     bindparam,
     delete,
@@ -56,15 +37,24 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
 from narval.memory.elements.control_elements import START_PLANS
-from narval.runtime.store.batch import (
-    AgentRow,
-    DefinitionRow,
-    JournalRow,
-    MarkRow,
-    MomentRow,
-    QueuedRow,
-    RunRow,
-    SnapshotRow,
+from narval.runtime.store.columns import (
+    agents,
+    contexts,
+    dead_letters,
+    definitions,
+    elements,
+    journal,
+    keys,
+    marks,
+    messages,
+    meta,
+    metadata,
+    moments,
+    queue,
+    runs,
+    snapshots,
+    stamp,
+    taken,
 )
 from narval.runtime.store.statements import HEADING, KEPT_OF_AGENTS, SQLITE
 
@@ -73,66 +63,6 @@ if TYPE_CHECKING:
 
 TRIMMED_AT_ONCE = 5_000
 """So many entries of a run are dropped in one turn at most."""
-
-_IN_ORDER = ("elements", "journal")
-"""The tables whose rows stand in the order of writing, whatever agent they are of."""
-
-metadata = MetaData()
-
-
-def _table(name: str, fields: Mapping[str, Any], key: str, *also: Index) -> Table:
-    """A table with a column for the agent and one for each field, of the type that is said; the agent and
-    the fields named in `key` are the key.
-
-    Rows stand under their key, but in the tables that are kept in order: there under the number of a line.
-    """
-    in_order = name in _IN_ORDER
-    columns = [Column("line", _TYPES[int], autoincrement=True)] if in_order else []
-    for field, kind in {"agent": int, **fields}.items():
-        plain = next(of for of in _TYPES if kind in (of, of | None))
-        columns.append(Column(field, _TYPES[plain], autoincrement=False, nullable=kind is not plain))
-    rows = PrimaryKeyConstraint(*("line",) if in_order else ("agent", *key.split()))
-    return Table(name, metadata, *columns, rows, *also, sqlite_with_rowid=in_order)
-
-
-_TYPES: dict[type, Any] = {
-    int: BigInteger().with_variant(Integer, "sqlite"),
-    str: Text,
-    bytes: LargeBinary,
-    float: Double,
-    bool: Boolean,
-}
-_Element = {
-    "eid": int,
-    "name": str,
-    "xml": bytes,
-    "added": float,
-    "origin": bytes | None,
-    "declared": str,
-    "outdated": bool,
-    "held_by": int | None,
-}
-
-stamp = Table(
-    "alembic_version",
-    metadata,
-    Column("version_num", String(32), nullable=False),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
-agents = _table("agents", get_type_hints(AgentRow), "", Index("agents_by_name", "name", unique=True))
-meta = _table("meta", dict.fromkeys(("key", "value"), str), "key")
-elements = _table("elements", _Element, "", Index("elements_by_eid", "agent", "eid", unique=True))
-contexts = _table("contexts", dict.fromkeys(("run", "eid"), int), "run eid")
-# eid before the rest: what is forgotten takes its marks along by a search, not a scan.
-marks = _table("marks", get_type_hints(MarkRow), "eid definition place slot")
-keys = _table("keys", dict.fromkeys(("name", "expression", "value"), str), "name expression value")
-runs = _table("runs", get_type_hints(RunRow), "eid")
-journal = _table("journal", get_type_hints(JournalRow), "", Index("journal_by_run", "agent", "run"))
-snapshots = _table("snapshots", get_type_hints(SnapshotRow), "run")
-queue = _table("queue", get_type_hints(QueuedRow), "id")
-moments = _table("moments", get_type_hints(MomentRow), "id")
-definitions = _table("definitions", get_type_hints(DefinitionRow), "digest kind name")
-
 
 # --- the statements -------------------------------------------------------------------------------------
 
@@ -194,9 +124,16 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
         "put event": put(queue),
         "put moment": put(moments),
         "put meta": put(meta),
+        "add message": insert(messages),
+        "put taken": put(taken),
+        "add dead letter": insert(dead_letters),
         "trim journal": _trim(),
         "drop event": _gone(queue, "id"),
         "drop moment": _gone(moments, "id"),
+        "drop messages": delete(messages).where(
+            *_are(messages, "sender"), messages.c.number <= bindparam("up_to")
+        ),
+        "drop dead letter": _gone(dead_letters, "line"),
         "unhold by its maker": _unhold(),
         "unhold": _gone(contexts, "run", "eid"),
         "drop element": _gone(elements, "eid"),
@@ -215,6 +152,7 @@ def _reading() -> dict[str, Statement]:
     return {
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
         "agents": select(*agents.columns).order_by(agents.c.agent),
+        "held by agents": _held_by_agents(),
         "elements": _all(elements, "eid"),
         "element": _all(elements).where(_is(elements.c.eid)),
         "elements of files": _all(elements, "eid").where(_of_files()),
@@ -234,6 +172,29 @@ def _reading() -> dict[str, Statement]:
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "definitions": _all(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
         "definition": _all(definitions).where(_is(versions.digest)),
+        **_reading_letters(),
+    }
+
+
+def _reading_letters() -> dict[str, Statement]:
+    """The queries about messages: of all, of a receiver, of a pair; and the dead letters of a sender."""
+    columns = messages.c
+    pair = (_is(columns.agent), _is(columns.sender))
+    size = func.sum(func.length(columns.data))
+    counted = (columns.agent, columns.sender, func.count(), size, func.min(columns.until))
+    known = (columns.agent, columns.sender, taken.c.agent, taken.c.sender)
+    return {
+        "waiting messages": select(*counted).group_by(columns.agent, columns.sender),
+        "messages": select(*columns).where(_is(columns.agent)).order_by(columns.sender, columns.number),
+        "taken": _all(taken, "sender"),
+        "last sent": union_all(
+            select(func.max(columns.number)).where(*pair),
+            select(func.max(taken.c.number)).where(*_are(taken, "sender")),
+        ),
+        "last correspondents": union_all(*(select(func.max(number)) for number in known)),
+        "dead letters": select(*dead_letters.columns)
+        .where(_is(dead_letters.c.agent))
+        .order_by(dead_letters.c.line),
     }
 
 
@@ -315,6 +276,13 @@ def _supersede() -> Update:
         .where(*_are(definitions, "kind", "name"), columns.digest != bindparam("the_digest"))
         .values(current=literal_column("false"))
     )
+
+
+def _held_by_agents() -> CompoundSelect[Any]:
+    """Of each agent, the number of its elements, then of its runs and of the active ones among them."""
+    active = func.count().filter(runs.c.phase == literal_column("'active'"))
+    elements_of = select(elements.c.agent, func.count(), literal_column("0")).group_by(elements.c.agent)
+    return union_all(elements_of, select(runs.c.agent, func.count(), active).group_by(runs.c.agent))
 
 
 def _all(table: Table, *order: str) -> Select[Any]:

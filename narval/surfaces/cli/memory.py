@@ -1,4 +1,4 @@
-"""Commands that put elements in and look at them: start, add, memory."""
+"""Commands that put elements in, send them and look at them: start, add, send, memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from narval.definitions.reading.durations import read_duration
 from narval.operations.text import took, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
@@ -124,6 +125,36 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
                     click.echo("\n".join(map(str, added)))
     if session.as_json:
         session.give({"eids": eids}, click.echo)
+
+
+_SEND = """\
+narval send shop order.xml
+echo '<order item="milk"/>' | narval send shop - --keep 7d
+echo '<order item="milk"/>' | narval send shop - --agent ada"""
+
+
+def _seconds(context: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    try:
+        return None if given is None else read_duration(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@command("send", example=_SEND, alters=True)
+@click.argument("to", metavar="AGENT", shell_complete=completion.agents)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
+@click.option("--keep", callback=_seconds, metavar="TIME", help="How long it may wait to be taken, as in 7d.")
+def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | None) -> None:
+    """Send elements to another AGENT of the home, and print the ids of the messages.
+
+    Each FILE (- is standard input) is one document: its root is sent, or each child of a root `memory`. The
+    home's own agent sends them, or the one that --agent names. Each is in the memory of AGENT once, in the
+    order in which they were sent; what it does not take comes back as an `error` element.
+    """
+    documents = documents_of(files)
+    with session.connect("record") as connection, naming(files, documents):
+        answer = connection.ask("send", to=to, elements=documents, keep=keep)
+    session.give(answer, lambda found: click.echo("\n".join(found["messages"])))
 
 
 @command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)

@@ -13,6 +13,7 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
+from narval.operations import agents as on_agents
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
@@ -55,7 +56,23 @@ def open(
         raise
 
 
-class Agent(OfProcesses):
+class OfMessages:
+    """Messages to other agents of the home."""
+
+    daemon: Daemon
+    runner: Runner
+    asker: Asker
+
+    def send(self, to: str, *elements: Given, keep: float | None = None) -> list[str]:
+        """Send elements to another agent of the home, in one turn; the ids of the messages.
+
+        With `keep`, what is not taken within so many seconds becomes a dead letter. Raises RequestError.
+        """
+        given = [_bytes(element) for element in elements]
+        return list(ask(self, on_agents.send, to, given, keep)["messages"])
+
+
+class Agent(OfProcesses, OfMessages):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:

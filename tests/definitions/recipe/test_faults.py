@@ -520,8 +520,8 @@ def test_N13_words_that_narval_does_not_know_are_faults(text: str, message: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<!-- x -->§<recipes/>", "recipe or automaton or process-definition, found recipes"),
-        ("§<p:recipe xmlns:p='urn:o'/>", "process-definition, found {urn:o}recipe"),
+        ("<!-- x -->§<recipes/>", "recipe or automaton or process-definition or work, found recipes"),
+        ("§<p:recipe xmlns:p='urn:o'/>", "process-definition or work, found {urn:o}recipe"),
     ],
 )
 def test_a_file_with_another_root_is_not_read_at_all(text: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Calls that wait for a place take turns by family (N29, N33)."""
+"""Calls that wait for a place take turns by agent and by family (N29, N33, G14)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ async def _dropped(raws: Any) -> None:
     """Nothing is produced."""
 
 
-def running(family: int, number: int) -> RunningCall:
-    call = CallContext(f"{family}.{number}", family, "s", family=family)
+def running(family: int, number: int, agent: str = "") -> RunningCall:
+    call = CallContext(f"{agent}{family}.{number}", family, "s", family=family, agent=agent)
     return RunningCall(call, lambda running, outcome: None, _dropped)
 
 
@@ -41,6 +41,23 @@ def test_a_family_that_comes_late_waits_for_one_call_of_each_other() -> None:
     assert waiting.next().call.id == "1.0"
     waiting.add(running(2, 0))
     assert [waiting.next().call.id for _ in range(2)] == ["1.1", "2.0"]
+
+
+def test_G14_agents_take_turns_and_within_one_its_families() -> None:
+    waiting = FairQueue()
+    for agent, family, number in [
+        ("ada", 1, 1), ("ada", 1, 2), ("ada", 2, 1), ("ada", 3, 1), ("bob", 1, 1), ("bob", 1, 2),
+    ]:  # fmt: skip
+        waiting.add(running(family, number, agent))
+    assert names(waiting) == ["ada1.1", "bob1.1", "ada2.1", "bob1.2", "ada3.1", "ada1.2"]
+
+
+def test_G14_agents_that_have_all_their_places_are_passed_over() -> None:
+    waiting = FairQueue()
+    for agent in ("ada", "bob", "ada"):
+        waiting.add(running(1, len(waiting), agent))
+    assert waiting.next(but={"ada"}).call.agent == "bob"
+    assert (waiting.has_but({"ada"}), waiting.has_but({"bob"}), len(waiting)) == (False, True, 2)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "next", "remove"]), st.integers(1, 4)), max_size=60))

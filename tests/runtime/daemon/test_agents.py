@@ -18,6 +18,7 @@ from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import AgentRow
+from narval.runtime.system.clock import SimulatedClock
 from tests.runtime.at_work import Killed, Scene, in_a_loop, watched_commits
 
 MODULE = """
@@ -172,6 +173,53 @@ async def test_G6_an_agent_that_has_nothing_to_do_becomes_passive_and_comes_back
     await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
     await daemon.main_loop.until_idle()
     assert len(await acks(daemon, "ada")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G6_those_not_used_for_longest_become_passive_when_memory_is_short(scene: Scene) -> None:
+    scene.write("etc/narval.toml", "timezone = 'UTC'\nactive_memory = '60K'\n")
+    names = ("ada", "bob", "cat", "dan")
+    daemon = await opened(scene, *names)
+    for name in ("ada", "bob", "ada", "cat"):
+        await daemon.main_loop.elapse(1.0)
+        await ask(daemon, name, "count")
+    await daemon.main_loop.until_idle()
+    assert await states(daemon) == {
+        "narval": "active", "ada": "active", "bob": "passive", "cat": "active", "dan": "passive",
+    }  # fmt: skip
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"] * 300)
+    async with daemon.of("ada"):
+        await ask(daemon, "bob", "count")
+        await daemon.main_loop.until_idle()
+        assert (await states(daemon))["ada"] == "active", "it is in use"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G6_an_agent_of_a_home_in_memory_is_never_passive() -> None:
+    daemon = await Daemon.open(None, clock=SimulatedClock(1_000_000.0))
+    await ask(daemon, "", "add_agent", name="ada")
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.elapse(3600.0)
+    assert len(await ask(daemon, "ada", "memory", xpath="mail")) == 1
+    with pytest.raises(RequestError, match="ada has something to do"):
+        await ask(daemon, "", "passivate", name="ada")
+    await daemon.close()
+
+
+@in_a_loop
+async def test_G20_agents_are_listed_with_what_they_hold_active_or_passive(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    await ask(daemon, "ada", "start", name="w.calls")
+    await ask(daemon, "ada", "start", name="w.later")
+    await daemon.main_loop.elapse(1.0)
+    (_, active, bob) = await ask(daemon, "", "agents")
+    assert (active["runs"], active["calls"], bob["elements"]) == (2, 1, 0)
+    assert active["resident"] > 30_000
+    await ask(daemon, "", "passivate", name="ada")
+    (_, passive, _) = await ask(daemon, "", "agents")
+    assert passive == {**active, "state": "passive", "resident": 0}
     await scene.end()
 
 

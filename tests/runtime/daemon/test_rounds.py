@@ -26,7 +26,8 @@ def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
     schemas, since = daemon.files.schemas, daemon.rounds.clock.now()
     settings = daemon.files.settings
-    maker = HostMaker(daemon.store, None, daemon.main_loop, lambda: settings, None, record_only=False)
+    at_hand = (daemon.store, None, daemon.main_loop, daemon.host.mail.office)
+    maker = HostMaker(*at_hand, lambda: settings, None, record_only=False)
     host = maker.make(number, f"agent-{number}", Library(), schemas, AgentSettings(), since=since)
     daemon.rounds.add(host)
     return host

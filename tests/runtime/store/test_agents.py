@@ -18,11 +18,14 @@ from narval.runtime.store.batch import (
     SUSPENDED,
     AgentRow,
     Batch,
+    DeadLetterRow,
     DefinitionRow,
     MarkRow,
+    MessageRow,
     MomentRow,
     QueuedRow,
     SnapshotRow,
+    TakenRow,
 )
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
@@ -48,6 +51,9 @@ def of(agent: int, turn: int) -> Batch:
         queued=[QueuedRow(turn, 50, own.encode())],
         moments=[MomentRow(str(turn), 1.0, own.encode())],
         meta=[("sequence", own)],
+        messages=[MessageRow(agent, 1 + agent % 3, turn, own, "element", 1.0, None, b"", own.encode())],
+        taken=[TakenRow(agent, turn)],
+        dead_letters=[DeadLetterRow(agent, "shop", turn, own, "element", own, 1.0, None, b"", b"")],
     )
 
 
@@ -174,6 +180,6 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
     going = {"outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
-    going |= {"forgotten_elements", "forgotten_runs", "removed_agents"}
+    going |= {"forgotten_elements", "forgotten_runs", "removed_agents", "letters_settled"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

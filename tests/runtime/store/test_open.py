@@ -92,10 +92,10 @@ def test_tables_and_statements_can_be_written_for_postgresql() -> None:
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from narval.runtime.store import statements, tables
+    from narval.runtime.store import columns, statements, tables
 
     dialect = postgresql.dialect(paramstyle="format")
-    for table in tables.metadata.sorted_tables:
+    for table in columns.metadata.sorted_tables:
         assert str(CreateTable(table).compile(dialect=dialect)).strip().startswith("CREATE TABLE")
     written = tables.statements(dialect)
     assert "ON CONFLICT (agent, eid) DO UPDATE SET" in written["put run"]

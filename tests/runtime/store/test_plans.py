@@ -22,6 +22,8 @@ WHOLE = {
     "drop definitions": {"SCAN definitions", "SCAN runs"},  # runs once, where a version is not current
     "version": {"SCAN alembic_version"},
     "agents": {"SCAN agents"},
+    "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
+    "waiting messages": {"SCAN messages"},
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},

@@ -43,11 +43,11 @@ def test_alembic_finds_nothing_to_add_to_the_tables(path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from narval.runtime.store import tables
+    from narval.runtime.store import columns
 
     open_store(path).close()
     with sqlite.File(path, "crash", 1.0).engine().connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), columns.metadata) == []
 
 
 def test_the_last_migration_is_the_version_of_the_tables() -> None:

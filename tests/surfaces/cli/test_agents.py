@@ -62,6 +62,31 @@ def test_G21_every_command_asks_the_agent_that_is_named(place: Path, monkeypatch
     assert "agent" not in data(place, "--agent", "narval", "status")
 
 
+def test_G25_what_is_sent_is_in_the_memory_of_the_other_agent_once(home: Path) -> None:
+    well(home, "agents", "add", "ada")
+    well(home, "send", "ada", "-", given=LETTER)
+    with daemon(home):
+        (id,) = data(home, "send", "narval", "-", "--agent", "ada", "--keep", "7d", given=LETTER)["messages"]
+        assert well(home, "memory", "letter[@al:from='narval']", "--count", "--agent", "ada") == "1\n"
+        (letter,) = data(home, "memory", "letter")
+        assert (letter["origin"]["from"], letter["origin"]["message"]) == ("ada", id)
+        assert "agent ada" in well(home, "memory", "letter")
+    result = narval(home, "send", "adda", "-", given=LETTER)
+    assert (result.exit_code, "did you mean 'ada'?" in result.stderr) == (1, True)
+
+
+def test_G28_a_program_sends_too(home: Path) -> None:
+    with narval_in_python.open(home) as own:
+        own.ask("add_agent", name="ada")
+        (id,) = own.send("ada", "<order n='1'/>")
+        own.until_idle()
+        with own.other("ada") as ada:
+            assert [found.origin.message for found in ada.memory("order")] == [id]
+            ada.send("narval", "<bill/>", "<bill/>", keep=60.0)
+            own.until_idle()
+        assert len(own.memory("bill[@al:from='ada']")) == 2
+
+
 def test_G21_an_agent_that_is_not_there_is_refused_with_those_there_are(place: Path) -> None:
     well(place, "agents", "add", "ada")
     result = narval(place, "runs", "--agent", "adda")

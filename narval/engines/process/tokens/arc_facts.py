@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
+    ArcTokenCancelled,
     ArcTokenCompleted,
     ArcTokenCreated,
     ArcTokenMerged,
@@ -76,6 +77,18 @@ def _arc_completed(state: ProcessState, change: ArcTokenCompleted) -> None:
     token = state.arcs[change.token]
     _arc_deactivate(state, token)
     token.complete, token.child = True, change.child
+    if token.sets:
+        _leave_sets(state, token)
+
+
+def _arc_cancelled(state: ProcessState, change: ArcTokenCancelled) -> None:
+    token = state.arcs[change.token]
+    _arc_deactivate(state, token)
+    token.complete, token.cancelled = True, change.by
+    _leave_sets(state, token)
+
+
+def _leave_sets(state: ProcessState, token: ArcToken) -> None:
     for number in token.sets:
         found = state.sets[number]
         if found.arcs.pop(token.id, True) is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from narval.definitions.process.definition import Arc
 from narval.engines.process import calls
 from narval.engines.process.changes import (
     ArcTokenBacktracked,
@@ -30,6 +31,7 @@ from narval.engines.process.changes import (
     NodeTokenSkipped,
     UndoingEnded,
     UndoingQueued,
+    WayBackTaken,
 )
 from narval.engines.process.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.engines.process.state import ProcessState
@@ -42,10 +44,10 @@ from narval.errors import InternalError
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
-def backtrack(decision: ProcessDecision, destination: NodeToken) -> NodeToken:
+def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTaken | None = None) -> NodeToken:
     """Go back to a token; the token that is on its node now, and has run.
 
-    Raises OperationRefused and NodeFault.
+    `by` is recorded before anything is undone. Raises OperationRefused and NodeFault.
     """
     _check(decision.state, destination)
     if not destination.children:
@@ -53,6 +55,8 @@ def backtrack(decision: ProcessDecision, destination: NodeToken) -> NodeToken:
         flow.run_node(decision, decision.node(result), result)
         return result
     way = _WayBack(decision, destination)
+    if by is not None:
+        decision.change(by)
     result = way.back()
     if way.told:
         decision.change(UndoingQueued(tuple(way.told), result.id))
@@ -62,6 +66,34 @@ def backtrack(decision: ProcessDecision, destination: NodeToken) -> NodeToken:
     for number in sorted(way.sets):
         flow.retry_set(decision, number)
     return result
+
+
+def take_ways_back(decision: ProcessDecision) -> None:
+    """Have tokens go back that are to leave by an arc that does: to what they came of on its node.
+
+    Raises OperationRefused where one cannot, which stays where it is, and NodeFault.
+    """
+    while decision.ways_back:
+        token, arc = decision.ways_back.pop(0)
+        if token.completed is not None:
+            continue  # another went back past it
+        destination = _before(decision, token, arc)
+        if destination is None:
+            message = (
+                f"token {token.id} on {token.node} did not come from {arc.end.id}: it cannot go back there"
+            )
+            raise OperationRefused("no-way-back", message)
+        backtrack(decision, destination, by=WayBackTaken(token.id, arc.index, destination.id))
+
+
+def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
+    """The nearest token on the node at the end of an arc among those that a token came of."""
+    for found in traverse(decision.state, token.id, "breadth", "back"):
+        if not isinstance(found, NodeToken) or found is token or found.backtracked:
+            continue
+        if found.node == arc.end.id:
+            return found
+    return None
 
 
 def undo(decision: ProcessDecision) -> None:

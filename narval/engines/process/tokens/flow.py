@@ -29,6 +29,7 @@ from narval.engines.process.completion import complete_if_done
 from narval.engines.process.decision import NodeFault, ProcessDecision
 from narval.engines.process.node_types import NODE, WAIT
 from narval.engines.process.tokens import joins
+from narval.engines.process.tokens.cancellation import cancel
 from narval.engines.process.tokens.guards import Response, respond
 from narval.engines.process.tokens.joins import Joined
 from narval.engines.process.tokens.token import ArcToken, NodeToken
@@ -53,6 +54,8 @@ def run_queue(decision: ProcessDecision) -> None:
         first = state.queue.first
         if first is None:
             break
+        if decision.ways_back:  # what is in the queue may be undone first
+            return
         if decision.moved >= MOVED_AT_ONCE:
             _pause(decision)
             return
@@ -216,17 +219,30 @@ def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] =
     """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
     if decision.state.status != "executing" or token.completed is not None:
         return False
+    node = decision.definition.nodes[token.node]
+    arcs = node.outs_by_name.get(names[0], ()) if len(names) == 1 else exits(node, names)
+    if node.goes_back and _goes_back(decision, token, arcs):
+        return True
     if token.wake or token.watch or token.call:
         decision.stop_waiting(token)
     decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
-    node = decision.definition.nodes[token.node]
-    arcs = node.outs_by_name.get(names[0], ()) if len(names) == 1 else exits(node, names)
+    cancelled = cancel(decision, token, node) if node.cancels or node.cancels_all else ()
     sets = tuple(token.sets.items()) if token.sets else ()
     for arc in arcs:
         leave(decision, token, arc, sets)
     if not arcs:
         dead_end(decision, token)
+    for number in cancelled:
+        retry_set(decision, number)
     return True
+
+
+def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc]) -> bool:
+    """Note that a token is to go back, if one of the arcs by which it leaves does; it stays until then."""
+    back = next((arc for arc in arcs if arc.back), None)
+    if back is not None:
+        decision.ways_back.append((token, back))
+    return back is not None
 
 
 def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
@@ -250,8 +266,13 @@ def complete_with_set(
     environment: Mapping[str, str],
     members: Mapping[int, dict[str, str]],
 ) -> int | None:
-    """The token leaves on each arc `count` times, as the members of a new set; the set, if there is one."""
+    """The token leaves on each arc `count` times, as the members of a new set; the set, if there is one.
+
+    On an arc that goes back it goes back, once.
+    """
     if decision.state.status != "executing" or token.completed is not None:
+        return None
+    if _goes_back(decision, token, exits(decision.node(token), names)):
         return None
     decision.stop_waiting(token)
     decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))

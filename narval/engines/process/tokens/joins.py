@@ -36,9 +36,11 @@ def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | Non
 
 
 def merge_target(state: ProcessState, node: Node) -> int | None:
-    """The newest node token of a node, unless it was gone back from."""
+    """The newest node token of a node, unless it was gone back from or cancelled."""
     newest = state.newest.get(node.id)
-    return None if newest is None or state.nodes[newest].backtracked else newest
+    if newest is None or state.nodes[newest].backtracked or state.nodes[newest].cancelled:
+        return None
+    return newest
 
 
 def _first(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:

@@ -10,6 +10,7 @@ from narval.engines.process.changes import (
     DelayOver,
     NodeTokenAccepted,
     NodeTokenBacktracked,
+    NodeTokenCancelled,
     NodeTokenCompleted,
     NodeTokenCreated,
     NodeTokenDelayed,
@@ -130,6 +131,10 @@ def _node_completed(state: ProcessState, change: NodeTokenCompleted) -> None:
     _deactivate(state, token)
     for number in token.sets:
         state.sets[number].nodes.pop(token.id, None)
+
+
+def _node_cancelled(state: ProcessState, change: NodeTokenCancelled) -> None:
+    state.nodes[change.token].cancelled = change.by
 
 
 def _node_backtracked(state: ProcessState, change: NodeTokenBacktracked) -> None:

@@ -17,7 +17,8 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     `guard` is what the guard said last. `reverses` is the token from which was gone back to this one. `call`
     executes the node, `watch` waits for memory, `wake` for the moment `until`; `produced` are the elements
     its call gave. It is `queued` while other code of the process runs; of its calls, `tries` have failed and
-    are made again. `environment` is never altered in place: tokens share it with those they come from.
+    are made again. `cancelled` is the token that cancelled it. `environment` is never altered in place:
+    tokens share it with those they come from.
     """
 
     id: int
@@ -39,6 +40,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     tries: int = 0
     watch: str = ""
     produced: tuple[int, ...] = ()
+    cancelled: int = 0
 
     @property
     def backtracked(self) -> bool:
@@ -50,6 +52,7 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     """A token on an arc, from the node token `parent` to a node: pending, then active, then complete.
 
     `reverses` is the arc token from which it goes back. `waits`: it stands in the lines of its node.
+    `cancelled` is the token that cancelled it.
     """
 
     id: int
@@ -63,6 +66,7 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     sets: dict[int, int] = {}
     reverses: int | None = None
     waits: bool = False
+    cancelled: int = 0
 
     @property
     def backtracked(self) -> bool:

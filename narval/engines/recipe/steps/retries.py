@@ -36,6 +36,9 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
         return False
     if call.source and decision.state.status != "running":
         return False  # it would go on for ever, and the plan is about to end
+    target = decision.view.definition(step.kind, step.target)
+    if not getattr(target, "is_tried_again", True):
+        return False
     return rest(decision, call, identifier, problem, wait(step.backoff, call.tries, decision.event.id))
 
 

@@ -11,7 +11,7 @@ from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun
 from narval.engines.recipe.steps import repeats, retries, sources
-from narval.engines.recipe.steps.running import WITH_PROTOTYPE, call_more, finish, prototype_of
+from narval.engines.recipe.steps.running import ANSWERED_BY_CODE, call_more, finish, prototype_of
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 
@@ -53,8 +53,10 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
         retries.back(decision, step, event.call, call)
     if event.problem is not None or event.abandoned or call.spoilt is not None:
         back = _failed_call(decision, step, call, event)
-    elif step.kind in WITH_PROTOTYPE:
+    elif step.kind in ANSWERED_BY_CODE:
         back = _with_outputs(decision, step, call, event)
+    elif step.outputs and (verdict := _of_run(decision, step, event.eids)).fault:
+        back = _bad_output(decision, step, event.call, call, verdict)
     else:
         back = CallReturned(event.call, event.eids)
         decision.add_to_context(event.eids)
@@ -154,6 +156,13 @@ def _with_outputs(
     kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
     errors = [decision.add(error, step.id, event.call, call.inputs) for error, _ in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
+
+
+def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
+    """The check of what a run gave against the outputs as the step tightens them (N14)."""
+    found = (decision.view.element(eid) for eid in eids)
+    raws = tuple(OutputElement(element.xml) for element in found if element is not None)
+    return _judged(decision, step, raws, complete=True)
 
 
 def _misfit(verdict: Verdict) -> Failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from narval.definitions.kinds import KINDS
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
 from narval.definitions.remote_calls import limit_of_remote
@@ -32,8 +33,8 @@ from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Condition
 
-WITH_PROTOTYPE = frozenset({"action", "transform"})
-"""Targets that say what they take and give; any other is a definition, whose run is nested (§1.3.1)."""
+ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.engine)
+"""The kinds of targets that the executor answers; for any other a run is nested (§1.3.1)."""
 
 
 def make_ready(decision: RecipeDecision, step: Step) -> None:
@@ -70,15 +71,15 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
-    """The target's prototype as the step tightens it, None for a run; or the failure to run it."""
+    """The target's prototype as the step tightens it, None if it has none; or the failure to run it."""
     if step.agent:
         return None
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
-    if step.kind not in WITH_PROTOTYPE:
+    if (declared := getattr(target, "prototype", None)) is None:
         return None
     try:
-        return step.prototype(target.prototype)
+        return step.prototype(declared)
     except DefinitionError as error:
         why = error.faults[0].message
         return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
@@ -320,7 +321,7 @@ def limit_of(step: Step) -> float | None:
     """The time limit that the engine keeps: that of a run, for executors keep those of what they call."""
     if step.agent:
         return limit_of_remote(step.timeout)
-    return None if step.kind in WITH_PROTOTYPE else step.timeout
+    return None if step.kind in ANSWERED_BY_CODE else step.timeout
 
 
 def finish(decision: RecipeDecision, step: Step) -> None:

@@ -7,6 +7,7 @@ with all that it started; the crash of one costs its call alone, and another is 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ class Workers(QueuedBackend):
     given_up = 0
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits) -> None:
-        super().__init__()
+        super().__init__("workers")
         self._loop, self._limits = loop, limits
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
@@ -70,11 +71,22 @@ class Workers(QueuedBackend):
 
     # --- giving calls ---------------------------------------------------------------------------------
 
+    def _most(self) -> int:
+        return self._limits.workers
+
+    def _taken(self) -> Collection[RunningCall]:
+        return self._children_by_call
+
     def _hand_out(self) -> None:
-        while self._waiting and self._idle:
+        while self._waiting:
+            full = self._full()
+            if not self._waiting.has_but(full):
+                return
+            if not self._idle:
+                break
             child, timer = self._idle.popitem()
             timer.cancel()
-            self._give(child, self._waiting.next())
+            self._give(child, self._waiting.next(full))
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
                 child = Child(self._loop, self, self._limits.worker_memory)

@@ -22,9 +22,10 @@ from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.turn import Turn
 from narval.runtime.agent.waiting import Told
-from narval.runtime.calls.in_flight import CallsInFlight
+from narval.runtime.daemon.agents.active_memory import ActiveMemory
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
@@ -78,25 +79,22 @@ class Activations:
 
     def __init__(self, rows: AgentRows, rounds: Rounds, maker: HostMaker, files: FilesInForce) -> None:
         self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
-        self.faults, self.record_only = Faults(), maker.record_only
+        self.faults = Faults()
         self._hosts: dict[str, AgentHost] = {}
         self._wake_ups = WakeUps(rounds, self._come)
         """For passive agents, and for those at work that may have been idle for long enough."""
-        self._calls: dict[str, CallsInFlight] = {}
-        """The calls under way of agents that are not at work, or were given up, by id of the agent (G7)."""
-        self._laying_down = LayingDown(rows, self._is_passive)
+        self.calls = DetachedCalls()
+        self._laying_down = LayingDown(rows, self._is_passive, is_possible=not maker.store.is_volatile)
+        self._memory = ActiveMemory()
+
+    @property
+    def record_only(self) -> bool:
+        """True if requests are committed, and nothing else is done."""
+        return self._maker.record_only
 
     def host(self, name: str) -> AgentHost | None:
         """The host of an agent; None of one that is not at work."""
         return self._hosts.get(name)
-
-    def knows_run(self, name: str, run: int) -> bool:
-        """True unless it is certain that an agent has no such run."""
-        own = self._rows.own
-        if name == own.dispatcher.identity.name:
-            return run in own.agent.runs
-        host = self._hosts.get(name)
-        return name in self._rows if host is None else run in host.agent.runs
 
     def start(self) -> None:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
@@ -128,13 +126,19 @@ class Activations:
         except Exception as error:
             self._rest_or_suspend(name, error)
 
+    def go_on_soon(self, name: str) -> None:
+        """Activate an agent in the next round, unless it rests: then it will be anyway."""
+        if name not in self._hosts and self.faults.rest(name, self._now()) is None:
+            self._wait(name, self._now())
+
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
         if (host := self._hosts.get(name)) is None:
             return True
         done = future()
         self._laying_down.begin(name, host, done)
-        await self._rows.own.submit(lambda turn: None)  # in the same round, or a later one
+        while not done.done():  # in the same round, or a later one where its share is used up
+            await self._rows.own.submit(lambda turn: None)
         return bool(await done)
 
     def end(self, name: str) -> None:
@@ -143,15 +147,7 @@ class Activations:
         host, id = self._hosts.get(name), self._rows[name].id
         if host is not None:
             self._give_up(name, host, RequestError(f"agent {name} is not at work any more"))
-        if id in self._calls:
-            self._calls[id].end()
-
-    async def calls_over(self, row: AgentRow) -> None:
-        """Wait until the calls of an agent that were given up are over."""
-        calls = self._calls.get(row.id)
-        if calls is not None and calls.is_ending:
-            await calls.over()
-            self._calls.pop(row.id, None)
+        self.calls.end(id)
 
     async def settled(self, name: str) -> None:
         """Wait until an agent that is about to become passive is, or is not."""
@@ -168,7 +164,7 @@ class Activations:
         counts = files.of(name)
         definitions = counts.loaded.library, counts.schemas, counts.settings
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
-        calls = None if is_suspended else self._calls.get(row.id)
+        calls = None if is_suspended else self.calls.of(row.id)
         host = self._maker.make(
             row.agent, name, *definitions, since=since, calls=calls, record_only=is_suspended
         )
@@ -180,12 +176,17 @@ class Activations:
         again = acted_before(host) if is_start and not is_suspended else ()
         if not host.loop.record_only:
             host.dispatcher.resume()
-            self._calls.pop(row.id, None)
+            self.calls.taken(row.id)
         host.post(Request(partial(self._begin, host, row, again), self._begun))
         host.hear_of_faults(partial(self._broke_down, name))
+        if not host.loop.record_only:
+            host.mail.mailbox.open()
         self._hosts[name] = host
         self._rounds.add(host)
         self._wait(name, self._now() + host.settings.idle_after)
+        self._memory.reckon(host)
+        for other in self._memory.over(files.settings.active_memory, host):
+            self._laying_down.begin(other.dispatcher.identity.name, other)
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -206,10 +207,9 @@ class Activations:
         self._wait(name, None)
         self._rounds.remove(host)
         self._files.leave(host)
-        calls = host.dispatcher.in_flight
-        if calls.any():
-            self._calls[host.dispatcher.identity.id] = calls
-        calls.detach(partial(self._come_back, name))
+        self._memory.leave(host)
+        performing = host.dispatcher
+        self.calls.keep(performing.identity.id, performing.in_flight, partial(self._come_back, name))
         host.give_up(error)
 
     # --- coming to rest -------------------------------------------------------------------------------
@@ -222,8 +222,9 @@ class Activations:
                 host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
             if host is None:
                 self.go_on_with(name)
-            elif host.last_turn + host.settings.idle_after > now:
-                self._wait(name, host.last_turn + host.settings.idle_after)
+            elif host.last_used + host.settings.idle_after > now:
+                self._wait(name, host.last_used + host.settings.idle_after)
+                self._memory.reckon(host)
             else:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
@@ -245,6 +246,7 @@ class Activations:
         self._rows.note(row)
         self._give_up(row.name, host, RequestError(f"agent {row.name} has become passive"))
         self._wait(row.name, self._now() if host.dispatcher.in_flight.has_reports() else row.wake_at)
+        host.mail.office.remind(row.agent)
 
     # --- faults ---------------------------------------------------------------------------------------
 
@@ -268,8 +270,7 @@ class Activations:
         row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)
         self._rows.note(row)
         self._rows.own.post(Request(partial(register, row), _ignore))
-        if row.id in self._calls:
-            self._calls[row.id].end()
+        self.calls.end(row.id)
 
 
 def _ignore(value: Any, error: Any) -> None:

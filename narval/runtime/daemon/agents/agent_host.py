@@ -21,6 +21,7 @@ from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
@@ -38,14 +39,15 @@ class AgentHost:
         loop: Loop,
         dispatcher: Dispatcher,
         questions: QuestionAnswerer,
+        mail: AgentMail,
         main_loop: MainLoop,
     ) -> None:
-        self.settings = settings
-        self.loop, self.dispatcher, self.questions = loop, dispatcher, questions
+        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
+        self.use_settings(settings)
         self._waiters = Waiters()
-        self.last_turn = 0.0
-        """The moment of its last turn (seconds since 1970)."""
+        self.last_used = 0.0
+        """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
 
@@ -67,6 +69,7 @@ class AgentHost:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
+        self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property
     def is_in_use(self) -> bool:
@@ -81,6 +84,7 @@ class AgentHost:
             yield
         finally:
             self._users -= 1
+            self.last_used = self._main_loop.rounds.clock.now()
 
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
@@ -121,7 +125,9 @@ class AgentHost:
 
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
-        self.last_turn = turn.transaction.at
+        self.last_used = turn.transaction.at
+        if turn.transaction.batch.messages:
+            self.mail.office.hand_over(turn.transaction.batch.messages)
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()
@@ -142,6 +148,7 @@ class AgentHost:
     def give_up(self, error: NarvalError) -> None:
         """Make no more turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
+        self.mail.mailbox.close()
         self.loop.intake.close(error)
         self._waiters.give_up(error)
         self.questions.close()

@@ -22,6 +22,8 @@ class AgentRows:
     def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
         self.own, self.own_name = own, own_name
         self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+        self._last = 0
+        """The highest number that was given, or that messages name: a number means one agent for ever."""
         self._leaving: dict[str, AgentRow] = {}
         """The agents whose removal is being recorded: their names and numbers are not free yet."""
 
@@ -41,6 +43,11 @@ class AgentRows:
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
         return sorted(self._rows.values())
+
+    def address(self, name: str) -> AgentRow | None:
+        """An agent, the home's own among them; None where there is none of that name."""
+        own = self.own.dispatcher.identity
+        return own._replace(name=name) if name == self.own_name() else self._rows.get(name)
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError where there is none of that name."""
@@ -65,7 +72,8 @@ class AgentRows:
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         taken = (*self._rows.values(), *self._leaving.values())
-        number = 1 + max((row.agent for row in taken), default=HOME_AGENT)
+        named = self._last or self.own.mail.office.letters.last_correspondent()
+        number = self._last = 1 + max((HOME_AGENT, named, *(row.agent for row in taken)))
         row = self._rows[name] = new_agent(number, name)._replace(state=state)
         try:
             await self.own.submit(lambda turn: register(row, turn))

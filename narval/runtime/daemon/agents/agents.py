@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from narval.errors import RequestError
+from narval.errors import InternalError, NarvalError, RequestError
 from narval.runtime.daemon.agents.activations import Activations
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
+
+log = logging.getLogger("narval.daemon")
 
 
 class Agents:
@@ -20,13 +23,34 @@ class Agents:
         self.rows, self.at_work = rows, at_work
         self._store = store
 
+    def start(self) -> None:
+        """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
+        own, rows = self.rows.own, self.rows.all()
+        own.mail.office.open((own.mail.identity, *rows), self._mail_came)
+        own.mail.mailbox.open()
+        self.at_work.start()
+        for row in rows:
+            own.mail.office.remind(row.agent)
+
+    def knows_run(self, name: str, run: int) -> bool:
+        """True unless it is certain that an agent has no such run."""
+        own = self.rows.own
+        host = own if name == own.dispatcher.identity.name else self.at_work.host(name)
+        return name in self.rows if host is None else run in host.agent.runs
+
     @asynccontextmanager
     async def asked(self, name: str) -> AsyncIterator[AgentHost]:
         """The host of an agent, activated if it is not at work; it stays so meanwhile.
 
-        Raises RequestError where there is none, StoreError where it cannot be restored.
+        Raises RequestError where there is none, StoreError and InternalError where it cannot be restored.
         """
-        host = await self.at_work.activated(name)
+        try:
+            host = await self.at_work.activated(name)
+        except NarvalError:
+            raise
+        except Exception as error:
+            log.exception("agent %s could not be activated", name)
+            raise InternalError(f"agent {name} could not be activated: {error!r}") from error
         with host.in_use():
             if not host.loop.turns:
                 await host.submit(lambda turn: None)
@@ -46,7 +70,7 @@ class Agents:
         row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
         self.rows.note(row)  # at once, so that nobody activates it while its calls end
         self.at_work.end(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
@@ -55,7 +79,7 @@ class Agents:
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
         await self.at_work.settled(name)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         row = row._replace(state=ACTIVE, why="")
@@ -84,4 +108,10 @@ class Agents:
         self.at_work.end(name)
         self.at_work.faults.forget(name)
         await self.rows.remove(row)
-        await self.at_work.calls_over(row)
+        await self.at_work.calls.over(row.id)
+        self.rows.own.mail.office.forget(row.agent)
+
+    def _mail_came(self, name: str) -> None:
+        """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""
+        if name in self.rows and self.rows[name].state != SUSPENDED:
+            self.at_work.go_on_soon(name)

@@ -21,6 +21,8 @@ from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.messages.agent_mail import AgentMail
+from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.store.store import Store
 from narval.runtime.system.zone import machine_zone
 
@@ -37,12 +39,13 @@ class HostMaker:
         store: Store,
         home: Home | None,
         main_loop: MainLoop,
+        office: PostOffice,
         settings: Callable[[], Settings],
         is_up_to_date: IsUpToDate | None,
         *,
         record_only: bool,
     ) -> None:
-        self.store, self.record_only = store, record_only
+        self.store, self.record_only, self._office = store, record_only, office
         self._folder = home.path if home is not None else None
         self._main_loop, self._settings, self._is_up_to_date = main_loop, settings, is_up_to_date
 
@@ -73,15 +76,15 @@ class HostMaker:
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
-        targets = CallTargets(agent, self._folder)
+        targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
-            calls or CallsInFlight(main_loop.executor),
+            CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
             home=self._folder,
-            identity=agent.store.identity()._replace(name=name),
+            identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare},
         )
@@ -95,7 +98,8 @@ class HostMaker:
             record_only=self.record_only or record_only,
             is_volatile=self.store.is_volatile,
         )
-        host = AgentHost(own, loop, dispatcher, questions, main_loop)
+        mail = AgentMail(agent, identity, self._office, lambda item: host.post(item))
+        host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
         if calls is None:
             dispatcher.in_flight.attach(agent, host.post)
         return host

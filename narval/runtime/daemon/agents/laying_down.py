@@ -16,10 +16,15 @@ from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
 
 class LayingDown:
-    """Makes agents passive in a turn of theirs; `let_go` is given host and row of one that is recorded so."""
+    """Makes agents passive in a turn of theirs; `let_go` is given host and row of one that is recorded so.
 
-    def __init__(self, rows: AgentRows, let_go: Callable[[AgentHost, AgentRow], None]) -> None:
-        self._rows, self._let_go = rows, let_go
+    It is not possible where the store is gone with the program: it gives nothing back.
+    """
+
+    def __init__(
+        self, rows: AgentRows, let_go: Callable[[AgentHost, AgentRow], None], *, is_possible: bool
+    ) -> None:
+        self._rows, self._let_go, self._is_possible = rows, let_go, is_possible
         self._under_way: dict[str, asyncio.Future[None]] = {}
         """The agents of which it is being recorded."""
 
@@ -32,12 +37,12 @@ class LayingDown:
         """Make an agent passive in its next turn, if it has nothing to do then; `done` is told if it is."""
 
         def work(turn: Turn) -> AgentRow | None:
-            if host.is_in_use or not _is_at_rest(host, turn):
+            if host.is_in_use or not (self._is_possible and _is_at_rest(host, turn)):
                 return None
             self._under_way[name] = future()
             row, calls = self._rows[name], host.dispatcher.in_flight
             if row.state != SUSPENDED:  # the next daemon has to make calls again
-                state = ACTIVE if calls.any() else PASSIVE
+                state = ACTIVE if len(calls) else PASSIVE
                 row = row._replace(state=state, wake_at=host.loop.next_moment())
                 register(row, turn)
             return row

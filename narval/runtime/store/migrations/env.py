@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from narval.runtime.store.tables import metadata
+from narval.runtime.store.columns import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -313,6 +313,8 @@ def _wait(wait: Row) -> Iterator[str]:
     yield f"{clean(wait['id'])} {sentence}"
     for call in wait.get("calls", ())[:MOST_LINES]:
         yield f"  it is call {call['call']}{_given(call['inputs'])}"
+        if call.get("place"):
+            yield f"  it waits for a place: {clean(call['place'])}"
     for run_of_call in wait.get("runs", ()):
         yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
     for condition in wait["conditions"]:

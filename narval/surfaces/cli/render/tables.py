@@ -53,7 +53,7 @@ _STATES = {
         "green": "done history fired complete",
         "red": "error erred failed fail discarded",
         "blue": "backtracked",
-        "dim": "impossible todo skipped",
+        "dim": "impossible todo skipped cancelled",
     }.items()
     for state in states.split()
 }
@@ -81,6 +81,7 @@ def came_from(row: Row) -> str:
     if not origin:
         return ""
     made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
 
 
@@ -208,6 +209,7 @@ CALLS_OF_RUN = (
 AGENTS = (
     *_plain_columns(agent="name", state="state"),
     *(Column(title, _of(title), right=True) for title in ("elements", "runs", "calls")),
+    Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),
 )

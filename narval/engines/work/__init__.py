@@ -1,0 +1,1 @@
+"""The engine of work: items that are offered, claimed, answered, by people."""

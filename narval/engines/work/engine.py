@@ -1,0 +1,162 @@
+"""The engine of work: items that people are offered, and answer (P1–P43).
+
+`table` says what each act does in each state; `acts` does them, `claims` and `votes` decide who has an item
+and what several have answered, `deadlines` what comes by itself, `ending` how it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.definitions.work.definition import WorkDefinition
+from narval.engines.commands import Command
+from narval.engines.events import Cancelled, Event, Failure, Signalled, Started, TimerFired
+from narval.engines.view import View
+from narval.engines.work import acts, deadlines, ending, offering
+from narval.engines.work.apply import APPLY
+from narval.engines.work.apply import apply as apply
+from narval.engines.work.changes import GivenUp, Notified, TokenSpent, WorkChange
+from narval.engines.work.decision import NotSoError, WorkDecision
+from narval.engines.work.explain import diagnose as diagnose
+from narval.engines.work.explain import explain as explain
+from narval.engines.work.explain import parts as parts
+from narval.engines.work.explain import render as render
+from narval.engines.work.explain import waiting_for as waiting_for
+from narval.engines.work.graph import graph as graph
+from narval.engines.work.state import WorkState
+from narval.engines.work.table import ACTS_ON_ITEMS
+
+kind = "work"
+definition_kind = "work"
+changes = WorkChange.union()
+state_type = WorkState
+instead_of_retry = "retry the run that asked, from the step that did: it asks anew"
+
+
+def begin(run: int, definition: WorkDefinition) -> WorkState:
+    """The state of an item that has not been offered."""
+    return WorkState(run, definition.full_name)
+
+
+def advance(
+    definition: WorkDefinition, state: WorkState, event: Event, view: View
+) -> tuple[list[WorkChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    match event:
+        case Signalled():
+            _signalled(decision, event)
+        case Started() if state.status == "ready":
+            _started(decision, event)
+        case TimerFired() if not state.over:
+            deadlines.woken(decision, event.wake)
+        case Cancelled() if not state.over:
+            ending.withdraw(decision, event)
+    if not state.over:
+        deadlines.settle(decision)
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: WorkDefinition, state: WorkState, event: Event, view: View, error: int
+) -> tuple[list[WorkChange], list[Command]]:
+    """Decide the end of an item whose advance raised."""
+    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.change(GivenUp(event.at, "failed", error))
+        decision.over(())
+    return decision.changes, decision.commands
+
+
+def _started(decision: WorkDecision, event: Started) -> None:
+    try:
+        offering.offer(decision, event)
+    except NotSoError as error:
+        decision.give_up(error.failure.kind, error.failure.message)
+        return
+    deadlines.do_what_is_due(decision)
+
+
+def _signalled(decision: WorkDecision, event: Signalled) -> None:
+    """Do what somebody asks, within the rules; an act that they refuse changes nothing (P82)."""
+    state = decision.state
+    if event.act is None:
+        why = "people answer work by `narval work`, which knows who they are"
+        decision.refuse(event, "not-listening", why)
+    elif _note(decision, event):
+        return
+    elif event.name not in ACTS_ON_ITEMS:
+        decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r}")
+    elif state.over:
+        decision.turn_away(event, Failure("over", _ended(state)))
+    elif state.status == "ready":
+        decision.refuse(event, "no-item", "it is not offered yet; ask again")
+    else:
+        if event.act.token and event.act.token in state.spent:
+            decision.turn_away(event, Failure("token-spent", "this was answered by that mail already"))
+            return
+        try:
+            acts.act(decision, event)
+        except NotSoError as error:
+            decision.turn_away(event, error.failure)
+            return
+        _spend_token(decision, event)
+
+
+def _ended(state: WorkState) -> str:
+    """The end of an item, for somebody who comes too late."""
+    ended = f"it is {state.status}"
+    whom = f" by {state.ended_by}" if state.ended_by else ""
+    answered = f": {state.outcome}" if state.outcome else ""
+    why = f" ({state.ended_why})" if state.ended_why else ""
+    at = f" since {acts.clock(state.ended)}" if state.ended is not None else ""
+    return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
+
+
+# --- what narval itself tells an item --------------------------------------------------------------------
+
+
+def _note(decision: WorkDecision, event: Signalled) -> bool:
+    """Record what narval itself tells an item; False if it is an act of a person."""
+    if event.name not in _NOTES:
+        return False
+    if decision.state.status != "ready":
+        _NOTES[event.name](decision, event)
+    return True
+
+
+def _spend_token(decision: WorkDecision, event: Signalled) -> None:
+    """Record that the token of an act is used (P63)."""
+    if event.act is not None and event.act.token:
+        decision.change(TokenSpent(event.at, event.act.token, event.by))
+
+
+def _notified(decision: WorkDecision, event: Signalled) -> None:
+    way = event.act.way if event.act is not None else ""
+    to, message, why = (_text(event, name) for name in ("to", "message", "why"))
+    decision.change(Notified(event.at, to, way, message, why))
+    decision.answer(event, state=decision.state.status)
+
+
+def _turned_away(decision: WorkDecision, event: Signalled) -> None:
+    """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
+    decision.turn_away(event, Failure(_text(event, "kind"), _text(event, "message")))
+
+
+def _review(decision: WorkDecision, event: Signalled) -> None:
+    """Look again whether who has the item still may: the directory has changed (P18)."""
+    if not decision.state.over:
+        decision.check_claim()
+    decision.answer(event, state=decision.state.status)
+
+
+def _text(event: Signalled, name: str) -> str:
+    value = event.arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+_NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
+    "notified": _notified,
+    "turned-away": _turned_away,
+    "review": _review,
+}

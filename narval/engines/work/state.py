@@ -1,0 +1,93 @@
+"""The state of a work item: plain data that only `apply` alters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from narval.engines.decision import Inputs
+from narval.engines.run_state import Moves, RunState
+from narval.engines.work import table
+from narval.engines.work.changes import Values
+
+
+class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The claim of a person, since when, until when if it has a lease, and for whom if not for themselves."""
+
+    by: str
+    since: float
+    until: float | None = None
+    role: str = ""
+    instead_of: str = ""
+
+
+class Vote(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The answer of one of several; `instead_of` is who is away and for whom it was given."""
+
+    by: str
+    outcome: str
+    at: float
+    way: str = ""
+    fields: Values = {}
+    instead_of: str = ""
+
+
+class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One delegation: by whom, to whom, and those to whom the item was offered before, if they were named."""
+
+    by: str
+    to: str
+    named: tuple[str, ...] = ()
+    level: int = 0
+    until: float | None = None
+
+
+class WorkState(RunState, omit_defaults=True):
+    """A work item.
+
+    `shown` is the SHA-256 of what is shown. `people` are those named for the work and for each escalation;
+    `level` is the number of escalations taken. `named` are those to whom it was reassigned or delegated when
+    `named_level` escalations had been taken. `handed` are the delegations that still hold.
+    """
+
+    KIND: ClassVar[str] = "work item"
+    MOVES: ClassVar[Moves] = table.MOVES
+    PHASES: ClassVar[Mapping[str, str]] = table.PHASES
+
+    inputs: Inputs = ()
+    title: str = ""
+    shown: str = ""
+    people: tuple[tuple[str, ...], ...] = ()
+    requesters: tuple[str, ...] = ()
+    deadline: float | None = None
+    priority: float = 0.0
+    defaults: Values = {}
+    options: Values = {}
+    wake: str = ""
+    wake_at: float | None = None
+    claim: ItemClaim | None = None
+    named: tuple[str, ...] = ()
+    named_level: int = 0
+    handed: tuple[Handed, ...] = ()
+    refused: dict[str, str] = {}
+    votes: dict[str, Vote] = {}
+    drafts: dict[str, Values] = {}
+    level: int = 0
+    reminded: int = 0
+    remind_due: float = 0.0
+    notified: tuple[str, ...] = ()
+    spent: tuple[str, ...] = ()
+    turned_away: int = 0
+    outcome: str = ""
+    answer: int = 0
+    ended_by: str = ""
+    ended_why: str = ""
+
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The claim, the votes and the refusals so far."""
+        if self.claim is not None:
+            yield self.claim.by, "claimed"
+        yield from ((vote.by, vote.outcome) for vote in self.votes.values())
+        yield from ((person, "refused") for person in self.refused)

@@ -1,0 +1,102 @@
+"""Agent mail: the messages that one agent at work sends and takes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from narval.errors import UnreadableError
+from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.error_element import make_error
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.declared import declared_names
+from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.envelope import ELEMENT, UNDELIVERED, Envelope, seal, unseal
+from narval.runtime.messages.kinds import KINDS, Refusal
+from narval.runtime.messages.mailbox import Mailbox
+from narval.runtime.messages.outbox import Outbox
+from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.store.batch import AgentRow, Batch, DeadLetterRow, MessageRow
+
+log = logging.getLogger("narval.messages")
+
+
+class AgentMail:
+    """The outbox and the mailbox of one activation; `post` leaves something for its next turn."""
+
+    def __init__(
+        self,
+        agent: AgentState,
+        identity: AgentRow,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+    ) -> None:
+        self.identity, self.office = identity, office
+        self.outbox = Outbox(identity, office)
+        self.mailbox = Mailbox(identity.agent, office, post, self._receive)
+        self._agent = agent
+        self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
+        """The names of the elements that its files declare, as of the turn with that batch."""
+
+    def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
+        """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
+        if name in CONTROLS:
+            return Refusal("not-granted", f"{self.identity.name} takes no {name} from {envelope.sender}")
+        if name in self._declared[1]:
+            why = f"{self.identity.name} declares its {name} itself, in data/memory.xml"
+            return Refusal("not-granted", why)
+        return None
+
+    def undeliverable(self, turn: Turn, name: str, id: str, envelope: Envelope, data: bytes) -> None:
+        """Let what is sent to an agent that is not there be a dead letter at once."""
+        refusal = Refusal("unknown-agent", f"there is no agent {name!r:.80} here")
+        row = MessageRow(0, self.identity.agent, 0, id, ELEMENT, turn.at, None, seal(envelope), data)
+        turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
+        turn.add(_notice(name, envelope, refusal))
+
+    def _receive(self, turn: Turn, row: MessageRow) -> None:
+        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32)."""
+        if self._declared[0] is not turn.transaction.batch:
+            self._declared = turn.transaction.batch, frozenset(declared_names(self._agent.memory))
+        try:
+            envelope = unseal(row.origin)
+        except UnreadableError as error:
+            log.error("a message of agent %d is lost: %s", row.sender, error)
+            return
+        refusal = self._refusal(turn, row, envelope)
+        if refusal is None:
+            return
+        log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
+        sender = self.office.find(envelope.sender)
+        if row.kind == UNDELIVERED or sender is None or sender.id != envelope.sender_id:
+            return  # nobody is there to be told
+        turn.transaction.batch.dead_letters.append(_dead(row, self.identity.name, refusal, turn.at))
+        notice = _notice(self.identity.name, envelope, refusal)
+        self.outbox.send(turn, sender, UNDELIVERED, row.id, self.outbox.envelope(), notice)
+
+    def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+        if row.until is not None and row.until < turn.at:
+            return Refusal("expired", "it waited for longer than it was to be kept")
+        take = KINDS.get(row.kind)
+        if take is None:
+            return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
+        return take(self, turn, row, envelope)
+
+
+def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:
+    number, id, kind, _, until, origin, data = row[2:]
+    return DeadLetterRow(row.sender, receiver, number, id, kind, str(refusal), at, until, origin, data)
+
+
+def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
+    """The error element that tells a sender (G32)."""
+    return make_error(
+        "undelivered",
+        f"{receiver} did not take it: {refusal.message}",
+        receiver=receiver,
+        eid=envelope.inputs[0] if envelope.inputs else None,
+        reason=refusal.kind,
+        plan=envelope.run or None,
+        step=envelope.step,
+    )

@@ -1,0 +1,90 @@
+"""Mailbox: the messages that an agent at work has not taken yet (G25, G30)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from narval.runtime.agent.loop import Delivery, Request
+from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.store.batch import MessageRow, TakenRow
+
+MOST_IN_A_TURN = 100
+"""The messages that a turn takes at most, so that they do not starve what the agent has to do."""
+
+log = logging.getLogger("narval.messages")
+
+
+class Mailbox:
+    """Takes the messages of one activation, from senders in turn.
+
+    `post` leaves something for the agent's next turn; `receive` does within a turn what a message says.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+        receive: Callable[[Turn, MessageRow], None],
+    ) -> None:
+        self.number = number
+        self._office, self._post, self._receive = office, post, receive
+        self._senders: dict[int, deque[MessageRow]] = {}
+        """The messages of each sender in order, the senders in the order of their turns."""
+        self._taken: dict[int, int] | None = None
+        self._is_asking = False
+
+    def open(self) -> None:
+        """Have messages from now on, and those that wait. Raises StoreError."""
+        for row in self._office.begin(self):
+            self.put(row)
+
+    def close(self) -> None:
+        """Have no more."""
+        self._office.end(self)
+
+    def put(self, row: MessageRow) -> None:
+        """Have a message that is recorded; one that is here already is dropped."""
+        waiting = self._senders.setdefault(row.sender, deque())
+        if not waiting or row.number > waiting[-1].number:
+            waiting.append(row)
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._senders and not self._is_asking:
+            self._is_asking = True
+            self._post(Request(self._take, self._took))
+
+    def _take(self, turn: Turn) -> list[MessageRow]:
+        """Take messages, as many as a turn may; which they are."""
+        if self._taken is None:
+            self._taken = {row.sender: row.number for row in self._office.letters.taken(self.number)}
+        taken, senders, done = self._taken, self._senders, list[MessageRow]()
+        reached: dict[int, int] = {}
+        while senders and len(done) < MOST_IN_A_TURN:
+            sender = next(iter(senders))
+            waiting = senders.pop(sender)
+            row, last = waiting[0], taken.get(sender, 0)
+            if row.number > last + 1:
+                missing = f"{last + 1} to {row.number - 1}"
+                log.error("messages %s of agent %d are missing: those after wait", missing, sender)
+                continue
+            if row.number == last + 1:
+                self._receive(turn, row)
+                taken[sender] = reached[sender] = row.number
+                done.append(row)
+            waiting.popleft()
+            if waiting:
+                senders[sender] = waiting
+        turn.transaction.batch.taken.extend(TakenRow(*pair) for pair in reached.items())
+        return done
+
+    def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
+        """Go on with what is left, once the turn is recorded; where it could not be, the activation ends."""
+        self._is_asking = False
+        if error is None and done is not None:
+            self._office.taken(done)
+            self._ask()

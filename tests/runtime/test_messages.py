@@ -1,0 +1,152 @@
+"""Messages between the agents of a store: in memory once and in order, whatever is killed (G23 to G32)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.errors import RequestError
+from narval.operations.asker import PROGRAM
+from narval.operations.operations import invoke
+from narval.runtime.daemon.daemon import Daemon
+from tests.runtime.at_work import Scene, in_a_loop
+
+RECIPES = """<cookbook>
+<recipe group="m" name="waits" start_step="a" end_step="b">
+  <step id="a" type="action" target="m.nothing"/><step id="b" type="action" target="m.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition use="yes"><match>order[@al:from='narval']</match></condition></transition>
+</recipe>
+</cookbook>"""
+MODULE = """
+from narval import action
+
+@action(runs="inline")
+def nothing():
+    pass
+"""
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene(tmp_path, settings="timezone = 'UTC'\n")
+    scene.write("modules/m.py", MODULE)
+    scene.write("recipes/m.xml", RECIPES)
+    return scene
+
+
+async def ask(daemon: Daemon, agent: str, operation: str, **arguments: Any) -> Any:
+    return await invoke(daemon, PROGRAM.asking(agent), operation, arguments)
+
+
+async def opened(scene: Scene, *names: str) -> Daemon:
+    daemon = await scene.open()
+    for name in names:
+        await ask(daemon, "", "add_agent", name=name)
+    return daemon
+
+
+async def send(daemon: Daemon, to: str, *texts: str, by: str = "", **more: Any) -> list[str]:
+    found = await ask(daemon, by, "send", to=to, elements=[text.encode() for text in texts], **more)
+    return list(found["messages"])
+
+
+async def memory(daemon: Daemon, agent: str, xpath: str) -> list[dict[str, Any]]:
+    await daemon.main_loop.until_idle()
+    return list(await ask(daemon, agent, "memory", xpath=xpath))
+
+
+@in_a_loop
+async def test_G25_a_message_is_in_the_receivers_memory_with_its_origin(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    [id] = await send(daemon, "shop", "<order item='milk'/>")
+    [order] = await memory(daemon, "shop", "order")
+    assert order["origin"] == {"run": None, "step": None, "from": "narval", "message": id, "by": None}
+    assert await memory(daemon, "", "order") == []
+    assert daemon.store.letters.waiting() == []
+    assert daemon.store.letters.messages(2) == []
+    assert [tuple(row) for row in daemon.store.letters.taken(2)] == [(1, 1)]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G26_the_stamp_is_set_by_the_receivers_daemon_and_found_by_the_index(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    run = (await ask(daemon, "shop", "start", name="m.waits"))["eid"]
+    ns = "xmlns:a='http://www.logilab.org/namespaces/Narval/1.2'"
+    await send(daemon, "shop", "<order al:from='narval' xmlns:al='urn:other'/>", by="")
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "shop", "show", run=run))["state"] == "done"
+    await ask(daemon, "", "add_agent", name="eve")
+    [id] = await send(daemon, "shop", f"<order {ns} a:from='narval' a:message='1' n='2'/>", by="eve")
+    [row] = await memory(daemon, "shop", "order[@n='2']")
+    found = await memory(daemon, "shop", "order[@al:from='eve']")
+    assert [order["eid"] for order in found] == [row["eid"]]
+    assert f'message="{id}"' in row["xml"]
+    assert "narval" not in row["xml"].replace("namespaces/Narval", "")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G25_a_passive_receiver_is_activated_and_each_pair_is_in_order(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "ada")
+    assert len(daemon.rounds.participants) == 1
+    senders = ("", "ada", "shop")
+    for n in range(120):
+        await send(daemon, "shop", f"<order n='{n}'/>", by=senders[n % 3])
+    orders = await memory(daemon, "shop", "order")
+    for at, sender in enumerate(("narval", "ada", "shop")):
+        found = [order["xml"] for order in orders if order["origin"]["from"] == sender]
+        assert [re.search('n="([0-9]+)"', xml)[1] for xml in found] == list(map(str, range(at, 120, 3)))
+    await scene.end()
+
+
+@in_a_loop
+async def test_G30_a_suspended_receiver_is_waited_for_and_a_turn_takes_a_hundred(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", *(f"<order n='{n}'/>" for n in range(250)))
+    assert await memory(daemon, "shop", "order") == []
+    assert len(daemon.store.letters.messages(2)) == 250
+    await ask(daemon, "", "resume", name="shop")
+    assert len(await memory(daemon, "shop", "order")) == 250
+    await scene.end()
+
+
+@in_a_loop
+async def test_G24_what_was_sent_without_a_daemon_or_before_a_kill_is_taken_by_the_next(scene: Scene) -> None:
+    await opened(scene, "shop")
+    await scene.end()
+    daemon = await scene.open(record_only=True)
+    await send(daemon, "shop", "<order n='1'/>")
+    await scene.end()
+    daemon = await scene.open()
+    assert len(await memory(daemon, "shop", "order")) == 1
+    await send(daemon, "narval", "<note/>", by="shop")
+    assert len(await memory(daemon, "", "note[@al:from='shop']")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G29_control_elements_and_what_the_receiver_declares_are_refused(scene: Scene) -> None:
+    scene.write("data/memory.xml", "<memory><rule name='quiet'/></memory>")
+    daemon = await opened(scene, "shop")
+    await send(daemon, "narval", "<quit/>", "<rule name='loud'/>", "<note/>", by="shop")
+    assert len(await memory(daemon, "", "note")) == 1
+    assert [row["xml"] for row in await memory(daemon, "", "rule")] == ['<rule name="quiet" eid="3"/>']
+    errors = await memory(daemon, "shop", "error[@type='undelivered']")
+    assert ['reason="not-granted"' in row["xml"] for row in errors] == [True, True]
+    assert [letter.receiver for letter in daemon.store.letters.dead(2)] == ["narval", "narval"]
+    assert not daemon.stop.requested
+    await scene.end()
+
+
+@in_a_loop
+async def test_G32_who_is_not_there_is_refused_with_the_names_that_are(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    with pytest.raises(RequestError, match=r"no agent 'shob' here; did you mean 'shop'"):
+        await send(daemon, "shob", "<order/>")
+    await scene.end()
