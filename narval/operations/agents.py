@@ -45,8 +45,8 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     own = daemon.files.settings.name
     row = daemon.agents.rows.find(name) if name != own else daemon.agents.rows.own.agent.store.identity()
     form = (await agents(daemon))[0] if name == own else _form(daemon, row)
-    counts = daemon.files.own(None) if name == own else daemon.files.of(name)
-    home, folder = daemon.home, f"{AGENTS}/{name}" if name in daemon.files.folders else None
+    counts = daemon.files.own(None) if name == own else daemon.files.followers.of(name)
+    home, folder = daemon.home, f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
     place = home.path / (folder or "") if home is not None and (folder or name == own) else None
     return {
         **form,
@@ -101,7 +101,7 @@ async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
     """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
-    if name in daemon.files.folders:
+    if name in daemon.files.followers.folders:
         raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.remove(name, now=now)
     return {"name": name, "removed": True}

@@ -77,4 +77,4 @@ def _unknown(daemon: Daemon, name: str) -> str:
 def files_of(daemon: Daemon) -> AgentFiles:
     """The files that count for the agent that is asked."""
     files = daemon.files
-    return files.own(None) if daemon.agent.store.agent == HOME_AGENT else files.of(daemon.name)
+    return files.own(None) if daemon.agent.store.agent == HOME_AGENT else files.followers.of(daemon.name)

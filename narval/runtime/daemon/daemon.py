@@ -123,7 +123,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files, self.agents)
+        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents)
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager
@@ -143,11 +143,8 @@ class Daemon:
     @property
     def name(self) -> str:
         """The name of the agent that is asked."""
-        return (
-            self.files.settings.name
-            if self.agent.store.agent == HOME_AGENT
-            else self.host.dispatcher.identity.name
-        )
+        is_own = self.agent.store.agent == HOME_AGENT
+        return self.files.settings.name if is_own else self.host.name
 
     @property
     def agent(self) -> AgentState:
@@ -212,21 +209,22 @@ class Daemon:
 
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
-        host, agent = self.host, self.agent
+        host, runs = self.host, self.agent.runs.active
         self._collect_output()
         bring_back_runs(host, self.rounds.clock.now())
-        self.files.keep(run.definition for run in agent.runs.active.values() if run.definition is not None)
+        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()
+        folders = FolderAgents(self.agents, self.files)
         if self.record_only:
             await host.submit(partial(self._begin, declared, ()))
-            await FolderAgents(self.agents, self.files).follow()
+            await folders.follow()
             return
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
-        await FolderAgents(self.agents, self.files).follow()
+        await folders.follow()
         self.agents.start()
         self._log_start()
 

@@ -96,7 +96,7 @@ class HomeFiles(NamedTuple):
 
     @property
     def libraries(self) -> list[Loaded]:
-        """What is loaded: for the home's own agent, and for those that follow something else."""
+        """All that is loaded: for the home's own agent, and for those that follow something else."""
         found = {id(loaded): loaded for loaded in (folder.loaded for folder in self.agents.values())}
         return [self.loaded, *(loaded for loaded in found.values() if loaded is not self.loaded)]
 

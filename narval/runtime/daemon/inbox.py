@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -93,16 +93,14 @@ class Inbox:
 class Inboxes:
     """The inboxes of a home and of its agents with folders, looked after one after another.
 
-    `meta` are the facts the store had at the start; `host` is the home's own agent, which is woken when
-    nothing is left to add. An agent is activated by a file in its inbox (G5). It is tried again from time to
-    time to set aside what could not be, and an error element says so.
+    `host` is the home's own agent, which is woken when nothing is left to add. An agent is activated by a
+    file in its inbox (G5). It is tried again from time to time to set aside what could not be, and an error
+    element says so.
     """
 
-    def __init__(
-        self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce, agents: Agents
-    ) -> None:
+    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
         durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, number(meta, RECORDED, 0), durable=durable)
+        self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
         self._home, self._host, self._files, self._agents = home, host, files, agents
         self._settling = Debounce(SETTLE, MOST)
         self._stuck: dict[str, str] = {}
@@ -126,7 +124,7 @@ class Inboxes:
         while True:
             try:
                 await self._add_all("", self._of_home)
-                folders = tuple(self._files.folders)
+                folders = tuple(self._files.followers.folders)
                 for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
                     await self._add_all(name, partial(self._of_agent, name))
             finally:
@@ -164,7 +162,7 @@ class Inboxes:
             recorded = number(host.agent.store.meta, RECORDED, 0)
             durable = self._files.settings.durability == "power"
             folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
-            await Inbox(folder, host, self._files.of(name).schemas).add_all()
+            await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()
 
     async def _tell(self, name: str, why: str) -> None:
         """Tell once that nothing more is added until something is put right."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,14 +15,11 @@ from narval.definitions.library import Definition, Parsed
 from narval.definitions.people.directory import Directory
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
-from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
-from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.followers import FilesNow, Followers, sync, use_for
 from narval.runtime.daemon.home_files import AgentFiles, HomeFiles, differences
 from narval.runtime.daemon.settings_in_force import SettingsInForce
-from narval.runtime.home.agents.folders import AgentFolder
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
@@ -52,7 +48,8 @@ class FilesInForce:
         self.loaded = files.loaded
         self._home, self._loader, self._files = home, loader, files
         self._host, self._settings = host, settings
-        self._followers: dict[AgentHost, None] = {}
+        self.followers = Followers(lambda: FilesNow(self._files, self.loaded, self.settings, self.people))
+        """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
         self._on_change: Callable[[], Awaitable[None]] = _nothing
@@ -69,33 +66,12 @@ class FilesInForce:
 
     @property
     def libraries(self) -> list[Loaded]:
-        """What is loaded: for the home's own agent, and for those that follow something else."""
+        """All that is loaded: for the home's own agent, and for those that follow something else."""
         return [self.loaded, *self._files.libraries[1:]]
-
-    @property
-    def folders(self) -> Mapping[str, AgentFolder]:
-        """The folders of agents by name."""
-        return self._files.agents
-
-    def of(self, name: str) -> AgentFiles:
-        """The files that count for an agent besides the home's own."""
-        folder, usual = self._files.agents.get(name), self.settings.usual
-        if folder is None:
-            return AgentFiles(self.loaded, self.schemas, usual, self._files.faults, None)
-        follows_home = folder.loaded is self._files.loaded
-        loaded = self.loaded if follows_home else folder.loaded
-        settings = usual.with_given(folder.given or {})
-        return AgentFiles(loaded, folder.schemas, settings, folder.faults, folder.declared)
 
     def own(self, declared: list[bytes] | None) -> AgentFiles:
         """The files that count for the home's own agent, which declare these elements."""
         return AgentFiles(self.loaded, self.schemas, self.settings.own, self._files.faults, declared)
-
-    @property
-    def always_active(self) -> frozenset[str]:
-        """The agents that are never to be passive."""
-        given = ((name, folder.given or {}) for name, folder in self._files.agents.items())
-        return frozenset(name for name, said in given if said.get("always_active"))
 
     @property
     def people(self) -> Directory:
@@ -113,37 +89,11 @@ class FilesInForce:
         if not self._host.loop.record_only:
             for found in self.libraries:
                 import_engines(found.library)
-        _use_for(self._host, loaded, self.people)
-
-    def follow(self, host: AgentHost) -> None:
-        """Let the definitions count for one more agent, now and after each change."""
-        _use_for(host, self.of(host.name).loaded, self.people)
-        self._followers[host] = None
-
-    def leave(self, host: AgentHost) -> None:
-        """Let no further change count for an agent."""
-        self._followers.pop(host, None)
+        use_for(self._host, loaded, self.people)
 
     def hear_of_changes(self, on_change: Callable[[], Awaitable[None]]) -> None:
         """Await `on_change` after each change that was taken over."""
         self._on_change = on_change
-
-    def _tell_followers(self, before: HomeFiles | None = None) -> None:
-        """Have all that follow take over at their next turn what counts now; all for whom it differs from
-        what counted `before`.
-        """
-        alike = before is not None and before.own_state == self._files.own_state
-        for host in self._followers:
-            old, new = ((files or self._files).agents.get(host.name) for files in (before, self._files))
-            if not alike or (old is not new and (old is None or new is None or old.state != new.state)):
-                host.post(Request(partial(self._take_over, host), _ignore))
-
-    def _take_over(self, host: AgentHost, turn: Turn) -> None:
-        files = self.of(host.name)
-        _use_for(host, files.loaded, self.people)
-        host.use_settings(files.settings)
-        turn.surroundings.use_schemas(files.schemas)
-        sync(turn, files)
 
     def keep(self, definitions: Iterable[Definition], name: str = "") -> None:
         """Have those modules that ship which runs under way name, though no file may name them now (N31).
@@ -188,7 +138,7 @@ class FilesInForce:
 
     async def _add(self, loaded: Loaded) -> None:
         self.use(loaded)
-        self._tell_followers()
+        self.followers.tell()
         await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
     async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
@@ -230,30 +180,8 @@ class FilesInForce:
         for path in sorted({fault.path for fault in then} - {fault.path for fault in now}):
             log.info("%s has no faults any more", path)
         self.sync_declared(turn, files.declared)
-        self._tell_followers(before)
-
-
-def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
-    """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares.
-
-    The `start-plan` elements of `again` act once more.
-    """
-    declare_library(turn, files.loaded.library, files.loaded.sources, files.faults)
-    if files.declared is not None:
-        declare_memory(turn, files.declared)
-    start_declared(turn, again)
-
-
-def _use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
-    host.agent.use(loaded.library)
-    host.agent.lookup.use_people(people)
-    modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
-    host.dispatcher.targets.use(loaded.library, modules)
+        self.followers.tell(before)
 
 
 async def _nothing() -> None:
     """Do nothing: nobody wants to hear of it."""
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 from narval.errors import NarvalError
@@ -49,14 +48,12 @@ PARTS = {
 class FileWatcher:
     """Watches the files of a home, and has them read when they have been left alone for a moment.
 
-    `meta` are the facts the store had at the start; `host` is woken when nothing is left to read.
+    `host` is woken when nothing is left to read.
     """
 
-    def __init__(
-        self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce, agents: Agents
-    ) -> None:
+    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
         self._host, self._files = host, files
-        self._inboxes = Inboxes(home, meta, host, files, agents)
+        self._inboxes = Inboxes(home, host, files, agents)
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False

@@ -68,7 +68,8 @@ def _memory_file(daemon: Daemon) -> Path | None:
     """The file that declares elements for the agent that is asked; None where there is none."""
     if daemon.home is None or daemon.agent.store.agent == HOME_AGENT:
         return daemon.home.memory if daemon.home is not None else None
-    return daemon.home.path / AGENTS / daemon.name / MEMORY if daemon.name in daemon.files.folders else None
+    has_one = daemon.name in daemon.files.followers.folders
+    return daemon.home.path / AGENTS / daemon.name / MEMORY if has_one else None
 
 
 def _remembered(daemon: Daemon) -> Remembered:

@@ -30,8 +30,9 @@ from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.wake_ups import WakeUps
+from narval.runtime.daemon.followers import sync
 from narval.runtime.daemon.home_files import AgentFiles
-from narval.runtime.daemon.reload import FilesInForce, sync
+from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.waiters import future
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
@@ -98,7 +99,7 @@ class Activations:
 
     def start(self) -> None:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
-        now, wanted = self._now(), self._files.always_active
+        now, wanted = self._now(), self._files.followers.always_active
         for row in self._rows.all():
             is_due = row.wake_at is not None and row.wake_at <= now
             if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
@@ -161,7 +162,7 @@ class Activations:
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
         files, name = self._files, row.name
-        counts = files.of(name)
+        counts = files.followers.of(name)
         definitions = counts.loaded.library, counts.schemas, counts.settings
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         calls = None if is_suspended else self.calls.of(row.id)
@@ -172,7 +173,7 @@ class Activations:
         self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep((run.definition for run in runs if run.definition is not None), name)
-        files.follow(host)
+        files.followers.follow(host)
         again = acted_before(host) if is_start and not is_suspended else ()
         if not host.loop.record_only:
             host.dispatcher.resume()
@@ -194,7 +195,7 @@ class Activations:
         if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
-        go_on(turn, host, self._files.of(row.name), again)
+        go_on(turn, host, self._files.followers.of(row.name), again)
         return row
 
     def _begun(self, row: AgentRow | None, error: BaseException | None) -> None:
@@ -206,7 +207,7 @@ class Activations:
         del self._hosts[name]
         self._wait(name, None)
         self._rounds.remove(host)
-        self._files.leave(host)
+        self._files.followers.leave(host)
         self._memory.leave(host)
         performing = host.dispatcher
         self.calls.keep(performing.identity.id, performing.in_flight, partial(self._come_back, name))

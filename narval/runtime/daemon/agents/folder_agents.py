@@ -42,12 +42,12 @@ class FolderAgents:
 
     async def _change(self) -> None:
         await self._follow()
-        for name in self._files.always_active:
+        for name in self._files.followers.always_active:
             if self._agents.rows[name].state != SUSPENDED:
                 self._agents.at_work.go_on_with(name)
 
     async def _follow(self) -> None:
-        folders, rows = self._files.folders, self._agents.rows
+        folders, rows = self._files.followers.folders, self._agents.rows
         if self._known is None and (folders or len(rows)):
             self._known = frozenset(rows.own.agent.store.meta.get(RECORDED, "").split())
         if not folders and not self._known:
@@ -70,7 +70,7 @@ class FolderAgents:
             self._known = noted
 
     async def _bring_in_line(self, name: str) -> None:
-        rows, is_good = self._agents.rows, self._files.folders[name].given is not None
+        rows, is_good = self._agents.rows, self._files.followers.folders[name].given is not None
         row = rows.get(name)
         try:
             if row is None:
