@@ -32,12 +32,19 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
+    """Which step of which run called this run, and the elements nearest to that step, nearest rank first.
+
+    A run of another agent has `run` 0 (G33): it was `asked_by` that run of `agent`, in a `call` whose id is
+    that of its message, `depth` agents away from who asked first.
+    """
 
     run: int
     step: str
     call: str
     nearby: tuple[tuple[int, ...], ...] = ()
+    agent: str = ""
+    asked_by: int = 0
+    depth: int = 0
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -111,7 +111,9 @@ def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError
 def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
     """Name the run that called this one in an attribute, and the step of it."""
     if state.caller is not None:
-        root.set(attribute, str(state.caller.run))
+        if state.caller.agent:
+            root.set("parent_agent", state.caller.agent)
+        root.set(attribute, str(state.caller.run or state.caller.asked_by))
         root.set("parent_step", state.caller.step)
 
 

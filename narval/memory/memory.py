@@ -150,7 +150,10 @@ class Memory:
         eid = 0
         for element, declared, outdated in kept:
             eid = element.eid
-            self._elements.add_old(element)
+            if declared:  # its bytes may be shared by many agents, so it is not packed
+                self._elements.add(element)
+            else:
+                self._elements.add_old(element)
             self.index.add(element)
             if declared:
                 self.declared[eid] = declared

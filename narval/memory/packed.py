@@ -7,7 +7,6 @@ Young elements are looked at again and again, so they stay objects; an old one i
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from struct import Struct
 
@@ -41,7 +40,7 @@ class ElementTable:
 
     def __init__(self) -> None:
         self._kept: dict[int, Element | bytes] = {}
-        self._young: deque[int] = deque()
+        self._young: list[int] = []
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
         """The position of each root name in `_names`."""
@@ -103,9 +102,10 @@ class ElementTable:
         return len(self._kept)
 
     def _age(self) -> None:
-        kept, packed, oldest = self._kept, self._packed, self._young.popleft
-        for _ in range(TOGETHER):
-            eid = oldest()
+        kept, packed, young = self._kept, self._packed, self._young
+        oldest = young[:TOGETHER]
+        del young[:TOGETHER]
+        for eid in oldest:
             element = kept.get(eid)
             if isinstance(element, Element):
                 kept[eid] = packed(element)

@@ -10,13 +10,14 @@ from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Input, Output
 from narval.engines.commands import Call
 from narval.engines.engine import resumed_from
+from narval.engines.events import Caller
 from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
-from narval.runtime.agent.jobs import ForgetRun, Job, StartRun
+from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.system.clock import utc
 from narval.source.secrets import without_secrets
@@ -39,7 +40,6 @@ def fault(found: Fault) -> dict[str, Any]:
 
 def run(agent: AgentState, found: Run) -> dict[str, Any]:
     """A run."""
-    caller = found.caller
     return {
         "eid": found.eid,
         "kind": found.kind,
@@ -48,11 +48,18 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         "phase": found.phase,
         "started": moment(found.started),
         "ended": moment(found.ended),
-        "parent": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        "parent": _parent(found.caller),
         **_person(found),
         "definition": found.digest,
         "error": _error(agent, found),
     }
+
+
+def _parent(caller: Caller | None) -> dict[str, Any] | None:
+    """The step that called a run; of another agent its name alone (G33)."""
+    if caller is None:
+        return None
+    return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
 
 
 def shown(
@@ -161,6 +168,8 @@ def _job(agent: AgentState, run: int, job: Job | None) -> str:
         return f"start {job.name} again"
     if isinstance(job, ForgetRun):
         return f"forget run {job.run}"
+    if isinstance(job, GiveUpCall):
+        return f"wait no more for what run {job.run} gave up"
     return f"wake run {run} of {agent.runs[run].name}"
 
 
@@ -194,12 +203,12 @@ def _origin(origin: Origin | None) -> dict[str, Any] | None:
     """
     if origin is None:
         return None
+    sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
     if not origin.run:
         file = {"file": origin.step} if origin.step else {}
-        sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
         return {"run": None, "step": None, **file, **sent, **_person(origin)}
     made = {"call": origin.call or None, "inputs": list(origin.inputs)}
-    return {"run": origin.run, "step": origin.step, **made, **_person(origin)}
+    return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
 
 
 def _person(found: Run | Origin) -> Form:

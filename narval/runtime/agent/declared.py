@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
+from sys import intern
 
 from msgspec.structs import replace
 
@@ -162,7 +163,7 @@ def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[in
         turn.transaction.change(changes.Undeclared(gone))
     for key, xml in wanted.items():
         if key not in there:
-            turn.add(xml, declared=f"{declarer}:{key}")
+            turn.add(xml, declared=intern(f"{declarer}:{key}"))
     return gone
 
 

@@ -9,19 +9,20 @@ from typing import Any
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
-from narval.engines.events import Matched
+from narval.engines.events import Matched, Returned
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.jobs import ForgetRun, StartRun
+from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
-from narval.runtime.agent.transaction import Transaction
+from narval.runtime.agent.transaction import CallGivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
 
-Act = Callable[[Any, Any], None]
+Act = Callable[[Any, Any, Any], None]
+"""Given the effects of a turn, the run, and the command."""
 
 
 class TurnEffects:
@@ -29,37 +30,31 @@ class TurnEffects:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._agent = transaction, transaction.agent
-        acts: dict[type, Act] = {kind: getattr(self, row.act) for kind, row in EFFECTS.items() if row.act}
-        self._facts = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
-        self._at_once = {kind: (row.in_force, acts[kind]) for kind, row in EFFECTS.items() if row.at_once}
-        self._deferred = {
-            kind: (row.in_force, acts.get(kind)) for kind, row in EFFECTS.items() if not row.at_once
-        }
 
     def apply(self, run: int, command: Command) -> None:
         """Let a command take effect that later decisions of the same advance may read."""
         kind = type(command)
-        facts = self._facts.get(kind)
+        facts = _FACTS.get(kind)
         if facts is not None:
             for fact in facts(run, command):
                 self._transaction.fact(fact)
-        at_once = self._at_once.get(kind)
+        at_once = _AT_ONCE.get(kind)
         if at_once is not None:
             in_force, act = at_once
             active = self._agent.runs[run]
             if in_force is not None:
                 in_force(active, command)
-            act(active, command)
+            act(self, active, command)
 
     def complete(self, run: Run, given: Iterable[Command]) -> None:
         """Let take effect what had to wait until `advance` returned."""
-        deferred = self._deferred
+        deferred = _DEFERRED
         for command in given:
             in_force, act = deferred.get(type(command), _NOTHING)
             if in_force is not None:
                 in_force(run, command)
             if act is not None:
-                act(run, command)
+                act(self, run, command)
 
     # --- elements -------------------------------------------------------------------------------------
 
@@ -141,21 +136,32 @@ class TurnEffects:
     # --- outside ----------------------------------------------------------------------------------------
 
     def make_call(self, run: Run, command: commands.Call) -> None:
-        """Have the call made, once all of this is recorded."""
+        """Have the call made, once all of this is recorded; one to another agent goes out with that (G33)."""
         if command.inputs:
             idle = self._agent.clockwork.idle
             if idle is not None:
                 for _, eids in command.inputs:
                     idle.used(eids, self._transaction.at)
             self._transaction.in_use.add(command)
-        self._transaction.outer.append((run, command))
+        if command.agent:
+            self._transaction.remote.append((run, command))
+        else:
+            self._transaction.outer.append((run, command))
 
     def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed, once all of this is recorded."""
-        self._transaction.outer.append((run, command))
+        """Have it performed, once all of this is recorded; what another agent answers is given up there."""
+        call = run.calls.get(command.call) if isinstance(command, commands.CancelCall) else None
+        if call is not None and call.agent:
+            self._transaction.remote.append((run, CallGivenUp(call)))
+        else:
+            self._transaction.outer.append((run, command))
 
 
 _NOTHING = (None, None)
+_ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
+_FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
+_AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
+_DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
@@ -176,6 +182,14 @@ def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
         if element is not None and agent.watches.misses(element.name):
             for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+
+
+def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
+    """Do what was put off: begin a run, or wait no more for what was given up (G35)."""
+    if isinstance(job, GiveUpCall):
+        transaction.agent.queue.append((0, job.run, Returned(0, 0.0, job.call, abandoned=True)))
+    else:
+        start_again(transaction, job)
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:

@@ -27,7 +27,14 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     ancestors: dict[str, int] = {}
 
 
-Job = ForgetRun | StartRun
+class GiveUpCall(msgspec.Struct, frozen=True, tag=True):
+    """Wait no more for another agent to say that it has given up a call (G35)."""
+
+    run: int
+    call: str
+
+
+Job = ForgetRun | StartRun | GiveUpCall
 
 _decode = msgspec.msgpack.Decoder(Job).decode
 

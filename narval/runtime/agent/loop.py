@@ -179,6 +179,8 @@ class Loop:
             self._handle_intake(turn, room)
             if agent.queue:
                 self._drain(turn, room)
+        if turn.transaction.remote:
+            turn.surroundings.correspond(turn)
         batch = turn.transaction.rows()
         if agent.queue:
             self._keep_queue(turn)

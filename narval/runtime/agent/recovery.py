@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.definitions.library import Library
 from narval.errors import UnreadableError
@@ -41,13 +43,19 @@ def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
 
 
 def _noted(agent: AgentState, kept: Iterable[KeptElement]) -> Iterator[tuple[Element, str, bool]]:
-    """The elements to fill memory with; damage and idle times are noted on the way."""
+    """The elements to fill memory with; damage and idle times are noted on the way.
+
+    Those that the library declares share its bytes: these are there once, however many agents follow it (G4).
+    """
+    shared = {definition.xml: definition.xml for definition in agent.library}
     for element, declared, outdated, fault in kept:
+        if declared and (xml := shared.get(element.xml)) is not None:
+            element = replace(element, xml=xml)
         if fault:
             agent.damage.append(LostOrigin(fault, element.eid))
         if agent.clockwork.idle is not None:
             agent.clockwork.idle.added(element.eid, element.added)
-        yield element, declared, outdated
+        yield element, intern(declared), outdated
 
 
 def restore_runs(agent: AgentState) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
@@ -134,6 +134,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
+        if self.caller is not None and not self.caller.run and state.caller is not None:
+            self.caller = state.caller  # of another agent's call the row has but a part
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -161,14 +163,16 @@ class Run(InForce, eq=False):
 
 def origin_of(run: Run) -> Origin | None:
     """The origin of the element of a run: the step that called it, or who began it from outside."""
-    if run.caller is None:
+    if run.caller is None or not run.caller.run:
         return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 
 def row_of(run: Run) -> RunRow:
-    """A run as a row of the store."""
-    caller = (run.caller.run, run.caller.step, run.caller.call) if run.caller else (None, "", "")
+    """A run as a row of the store; where another agent called it, the row names that in place of a step."""
+    caller: tuple[int | None, str, str] = (None, "", "")
+    if run.caller is not None:
+        caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
     known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
     return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
 
@@ -177,7 +181,8 @@ def run_of(row: RunRow) -> Run:
     """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
     caller = None
     if row.parent_run is not None:
-        caller = Caller(row.parent_run, row.parent_step, row.parent_call)
+        step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)
+        caller = Caller(row.parent_run, step, row.parent_call, agent=agent)
     try:
         engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
     except KeyError:
@@ -198,8 +203,8 @@ class Families:
     def __init__(self, depth: int = 100, size: int = 10_000) -> None:
         self._depth, self._size = depth, size
         self._active: dict[int, int] = {}
-        self._warned: set[int] = set()
-        self._full: set[int] = set()
+        self._warned: dict[int, None] = {}
+        self._full: dict[int, None] = {}
         """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
 
     def limit(self, depth: int, size: int) -> None:
@@ -221,8 +226,8 @@ class Families:
         if left > 0:
             self._active[run.family] = left
         else:
-            self._warned.discard(run.family)
-            self._full.discard(run.family)
+            self._warned.pop(run.family, None)
+            self._full.pop(run.family, None)
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
         """The failure of a call that would make its family too deep or too large; None if it may be made."""
@@ -230,7 +235,7 @@ class Families:
             why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
             return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
         if self._active.get(caller.family, 0) >= self._size:
-            self._full.add(caller.family)
+            self._full[caller.family] = None
         if caller.family in self._full:
             why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
             message = f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family"
@@ -247,7 +252,7 @@ class Families:
             found = f"{active} runs under way (at most {self._size})"
         else:
             return None
-        self._warned.add(run.family)
+        self._warned[run.family] = None
         return f"run {run.eid} of {run.name} was called {found} within run {run.family}"
 
 
@@ -256,6 +261,11 @@ _AGAIN = "see whether a definition calls itself without end, or allow more in et
 
 class RunTable(dict[int, Run]):
     """The runs of an agent by eid; those under way, those that answer calls, those that others called."""
+
+    __slots__ = (
+        "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
+        "families",
+    )  # fmt: skip
 
     def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
         super().__init__()
@@ -269,7 +279,7 @@ class RunTable(dict[int, Run]):
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
         self.families = Families()
-        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
+        self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
 
@@ -279,7 +289,7 @@ class RunTable(dict[int, Run]):
         self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
         if run.phase == "failed":
-            self._failures.append(run.eid)
+            self._note_failure(run)
         if run.active:
             self.active[run.eid] = run
         if run.caller is not None:
@@ -295,9 +305,13 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
-                self._failures.append(run.eid)
+                self._note_failure(run)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)
+
+    def _note_failure(self, run: Run) -> None:
+        self._failures.append(run.eid)
+        del self._failures[:-MOST_FAILURES]
 
     def remove(self, eid: int) -> None:
         """Forget a run."""
@@ -353,8 +367,10 @@ class RunTable(dict[int, Run]):
         return run.eid
 
     def is_awaited(self, run: Run) -> bool:
-        """True if its caller waits for the run; a top-level run belongs to itself."""
-        if run.caller is None:
+        """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so
+        when it waits no more (G35).
+        """
+        if run.caller is None or not run.caller.run:
             return True
         caller = self.active.get(run.caller.run)
         return caller is not None and run.caller.call in caller.calls

@@ -70,10 +70,12 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
             transaction.add(why, Origin(run.eid), held=run)
+    elif not run.caller.run:
+        transaction.remote.append((run, command))
     else:
         caller = agent.runs.active.get(run.caller.run)
         given_up = caller is not None and run.caller.call in caller.abandoned
-        problem = None if command.phase == "done" else _failure_of(transaction, run)
+        problem = None if command.phase == "done" else failure_of(transaction, run)
         back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
         agent.queue.append((0, run.caller.run, back))
     if agent.clockwork.idle is not None:
@@ -84,7 +86,8 @@ def _error_of(transaction: Transaction, run: Run) -> Element | None:
     return transaction.agent.memory.element(run.error) if run.error is not None else None
 
 
-def _failure_of(transaction: Transaction, run: Run) -> Failure:
+def failure_of(transaction: Transaction, run: Run) -> Failure:
+    """The reason why a run that is over is not done, as its caller is told."""
     element = _error_of(transaction, run)
     if element is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"

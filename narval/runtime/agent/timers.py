@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Hashable
 from itertools import chain, islice
 from typing import Generic, TypeVar
@@ -27,8 +26,8 @@ class TimerQueue(Generic[Key, Value]):
         self._heap: list[float] = []
         self._groups: dict[float, dict[Key, None]] = {}
         self._live: dict[Key, tuple[float, Value]] = {}
-        self._come: deque[tuple[float, Key]] = deque()
-        """The keys of the moment that has come, which have left their group and not been handed out."""
+        self._come: list[tuple[float, Key]] = []
+        """The keys of the moment that has come, not handed out yet, the first of them last."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -63,10 +62,10 @@ class TimerQueue(Generic[Key, Value]):
     def next(self) -> float | None:
         """The nearest moment, or None."""
         come, heap = self._come, self._heap
-        while come and not self._is_live(come[0]):
-            come.popleft()
+        while come and not self._is_live(come[-1]):
+            come.pop()
         if come:
-            return come[0][0]
+            return come[-1][0]
         while heap and heap[0] not in self._groups:
             heapq.heappop(heap)
         return heap[0] if heap else None
@@ -78,8 +77,8 @@ class TimerQueue(Generic[Key, Value]):
             return None
         if not self._come:
             heapq.heappop(self._heap)
-            self._come.extend((at, key) for key in self._groups.pop(at))
-        _, key = self._come.popleft()
+            self._come.extend((at, key) for key in reversed(self._groups.pop(at)))
+        _, key = self._come.pop()
         return at, key, self._live.pop(key)[1]
 
     def waiting(self) -> list[tuple[float, Key, Value]]:
@@ -89,7 +88,7 @@ class TimerQueue(Generic[Key, Value]):
     def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
         """The nearest timers in order, at most so many."""
         near = (key for at in heapq.nsmallest(most, self._groups) for key in self._groups[at])
-        keys = islice((key for _, key in self._come), most), near
+        keys = islice((key for _, key in reversed(self._come)), most), near
         return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:

@@ -6,11 +6,11 @@ then `undo` takes them back. Nothing outside is touched.
 
 from __future__ import annotations
 
-from collections import deque
+from typing import NamedTuple
 
 import msgspec
 
-from narval.engines.commands import Call, Outer
+from narval.engines.commands import Call, Finish, Outer
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Change
 from narval.memory.elements.control_elements import CONTROLS
@@ -58,10 +58,17 @@ class InUse:
             self._eids.update(eid for _, eids in call.inputs for eid in eids)
 
 
+class CallGivenUp(NamedTuple):
+    """A call that another agent answers, and that is given up."""
+
+    call: Call
+
+
 class Transaction:
     """The facts, rows and outer commands of one turn.
 
-    `outer` are commands to be performed, `ended` the runs that are over, `quit` says that a control element
+    `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
+    recorded (G33), `ended` the runs that are over, `quit` says that a control element
     asks the daemon to stop. `unsettled` is True while there is something to settle.
     """
 
@@ -75,7 +82,8 @@ class Transaction:
         """Begin the next turn, at a moment."""
         self.at = at
         self.batch = Batch(self.agent.store.agent)
-        self.outer: deque[tuple[Run, Outer]] = deque()
+        self.outer: list[tuple[Run, Outer]] = []
+        self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
         self.pending = Pending()

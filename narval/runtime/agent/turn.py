@@ -16,7 +16,7 @@ from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.controls import Controls
-from narval.runtime.agent.effects import TurnEffects, start_again
+from narval.runtime.agent.effects import TurnEffects, do_later
 from narval.runtime.agent.forgetting import forget_run
 from narval.runtime.agent.jobs import ForgetRun, Job
 from narval.runtime.agent.replay import as_far_as_readable, rebuild
@@ -219,7 +219,7 @@ class Turn:
             if isinstance(job, ForgetRun):
                 forget_run(self.transaction, job)
             else:
-                start_again(self.transaction, job)
+                do_later(self.transaction, job)
         except Exception:
             self.transaction.telling.blame(0, job)
             raise

@@ -29,11 +29,13 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 
 
 class Surroundings(msgspec.Struct):
-    """Sources of decisions beside memory: schemas, the user's code, the files of programs."""
+    """Sources of decisions beside memory: schemas, the user's code, and the way to other agents."""
 
     schemas: Schemas
     ask: Ask
     is_up_to_date: IsUpToDate | None
+    correspond: Callable[[Any], None] = lambda turn: None
+    """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""

@@ -106,6 +106,8 @@ class Telling:
 class EventQueue(deque[tuple[int, int, Event | Offer]]):
     """Events still to be told: the row they are stored under (0: none), the run (0: an offer), the event."""
 
+    __slots__ = ("waiters",)
+
     def __init__(self) -> None:
         super().__init__()
         self.waiters: deque[WatchKey] | None = None

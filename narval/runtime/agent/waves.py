@@ -69,7 +69,7 @@ def perform_in_waves(turn: Turn, room: Room, perform: Perform) -> None:
         for eid, event in came:
             turn.tell(eid, event)
         if asked:  # there is no more room
-            outer.extendleft(reversed(asked))
+            outer[:0] = asked
             return
 
 
@@ -91,4 +91,4 @@ def answer_in_waves(turn: Turn, room: Room, answer: Perform) -> None:
         outer.clear()
         for eid, event in came:
             turn.tell(eid, event)
-    outer.extendleft(reversed(later))
+    outer[:0] = later

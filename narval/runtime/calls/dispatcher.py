@@ -36,8 +36,6 @@ INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
-_NO_WAY = Failure("undelivered", "no way leads to another agent from here", final=True)
-
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
 
@@ -91,8 +89,6 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
-                if command.agent:
-                    return refused(command, _NO_WAY)
                 return self._calls[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
@@ -155,6 +151,8 @@ class Dispatcher:
         self._post(Request(lambda turn: None, settle))
 
     def _resume_call(self, run: Run, call: Call) -> None:
+        if call.agent:
+            return  # it went out with what asked for it
         child, id = self._agent.runs.by_call.get(call.call), self.outside_id(call.call)
         if call.call in run.abandoned:
             if child is not None:

@@ -36,7 +36,7 @@ class CallsInFlight:
         self._activate: Callable[[], None] = _ignore
         self._calls: dict[str, Delivery | None] = {}
         """The latest report of each call, until it is recorded."""
-        self._bound: set[str] = set()
+        self._bound: dict[str, None] = {}
         """The calls whose outcome is made into another by what is in memory."""
         self._over: asyncio.Future[None] | None = None
         """None unless all are given up: done when they are over."""
@@ -101,7 +101,7 @@ class CallsInFlight:
         announce = partial(self._announce, *asked) if call.on_restart == "error" else None
         self._calls[context.id] = None
         if finish is not None:
-            self._bound.add(context.id)
+            self._bound[context.id] = None
         try:
             self._executor.start(context, done, partial(self._produced, *asked), announce)
         except Exception:
@@ -168,7 +168,7 @@ class CallsInFlight:
 
     def _drop(self, id: str) -> None:
         self._calls.pop(id, None)
-        self._bound.discard(id)
+        self._bound.pop(id, None)
         if self._over is not None and not self._calls:
             _settle(self._over)
 

@@ -16,7 +16,8 @@ class Waiters:
 
     def __init__(self) -> None:
         self._over: dict[int, set[asyncio.Future[None]]] = {}
-        self._turned = asyncio.Event()
+        self._turned: asyncio.Event | None = None
+        """None until somebody waits for a turn."""
 
     def end_of(self, run: int) -> asyncio.Future[None]:
         """A future that is done when the run is over."""
@@ -33,6 +34,7 @@ class Waiters:
 
     async def turn(self, wait: float) -> None:
         """Wait for the next turn, so many seconds at most."""
+        self._turned = self._turned or asyncio.Event()
         self._turned.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._turned.wait(), wait)
@@ -44,7 +46,7 @@ class Waiters:
 
     def turned(self) -> None:
         """Answer all that wait for a turn."""
-        if not self._turned.is_set():
+        if self._turned is not None:
             self._turned.set()
 
     def give_up(self, error: NarvalError) -> None:

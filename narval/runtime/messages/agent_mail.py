@@ -12,18 +12,23 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.declared import declared_names
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.contract import Refusal
 from narval.runtime.messages.envelope import ELEMENT, UNDELIVERED, Envelope, seal, unseal
-from narval.runtime.messages.kinds import KINDS, Refusal
+from narval.runtime.messages.kinds import KINDS
 from narval.runtime.messages.mailbox import Mailbox
 from narval.runtime.messages.outbox import Outbox
 from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.messages.remote_calls import Offers, RemoteCalls
 from narval.runtime.store.batch import AgentRow, Batch, DeadLetterRow, MessageRow
 
 log = logging.getLogger("narval.messages")
 
 
 class AgentMail:
-    """The outbox and the mailbox of one activation; `post` leaves something for its next turn."""
+    """The outbox and the mailbox of one activation, and its calls at other agents.
+
+    `post` leaves something for its next turn; `offers` gives who may call what (G34).
+    """
 
     def __init__(
         self,
@@ -31,9 +36,11 @@ class AgentMail:
         identity: AgentRow,
         office: PostOffice,
         post: Callable[[Delivery | Request], None],
+        offers: Callable[[], Offers],
     ) -> None:
         self.identity, self.office = identity, office
         self.outbox = Outbox(identity, office)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self._agent = agent
         self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())

@@ -286,6 +286,23 @@ async def test_G4_what_changes_in_the_files_is_taken_over_by_active_and_passive_
 
 
 @in_a_loop
+async def test_G4_the_bytes_of_a_definition_are_there_once_however_often_agents_come_back(
+    scene: Scene,
+) -> None:
+    daemon = await opened(scene, "ada", "bob")
+    for name in ("ada", "bob"):
+        await ask(daemon, name, "count")
+        await ask(daemon, "", "passivate", name=name)
+    declared = {definition.xml: definition.xml for definition in daemon.agent.library}
+    for name in ("ada", "bob"):
+        async with daemon.of(name) as seen:
+            elements = [seen.agent.memory.element(eid) for eid in seen.agent.memory.declared]
+            assert elements
+            assert all(found is not None and found.xml is declared[found.xml] for found in elements)
+    await scene.end()
+
+
+@in_a_loop
 async def test_G20_a_suspended_agent_records_what_it_is_asked_and_acts_when_it_is_resumed(
     scene: Scene,
 ) -> None:

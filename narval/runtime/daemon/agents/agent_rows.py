@@ -88,11 +88,16 @@ class AgentRows:
         self.note(row)
         return row
 
-    async def remove(self, row: AgentRow) -> None:
-        """Let an agent go with all that it has."""
+    async def remove(self, row: AgentRow, tell: Callable[[Turn], None]) -> None:
+        """Let an agent go with all that it has; `tell` says in the same turn to others that it is gone."""
+
+        def leave(turn: Turn) -> None:
+            turn.transaction.batch.removed_agents.append(row.agent)
+            tell(turn)
+
         self._leaving[row.name] = self._rows.pop(row.name)
         try:
-            await self.own.submit(lambda turn: turn.transaction.batch.removed_agents.append(row.agent))
+            await self.own.submit(leave)
         finally:
             del self._leaving[row.name]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from narval.errors import InternalError, NarvalError, RequestError
 from narval.runtime.daemon.agents.activations import Activations
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
+from narval.runtime.messages.envelope import unseal
+from narval.runtime.messages.remote_calls import CALL
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
 
@@ -107,9 +110,19 @@ class Agents:
         await self.at_work.settled(name)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
-        await self.rows.remove(row)
+        calls = self.rows.own.mail.calls
+        await self.rows.remove(row, partial(calls.tell_of_gone, name=name, asked=list(self._asked_of(row))))
         await self.at_work.calls.over(row.id)
         self.rows.own.mail.office.forget(row.agent)
+
+    def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
+        """The calls that others wait for an agent to answer: who waits, and the id of the call (G34)."""
+        for run in self._store.of(row.agent).runs():
+            if run.phase == "active" and run.parent_run == 0:
+                yield run.parent_step, run.parent_call
+        for message in self._store.letters.messages(row.agent):
+            if message.kind == CALL:
+                yield unseal(message.origin).sender, message.id
 
     def _mail_came(self, name: str) -> None:
         """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""

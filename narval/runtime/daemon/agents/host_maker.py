@@ -91,14 +91,21 @@ class HostMaker:
         questions = QuestionAnswerer(targets.function_of)
         loop = Loop(
             agent,
-            Surroundings(schemas, partial(questions.ask, agent), self._is_up_to_date),
+            Surroundings(
+                schemas,
+                partial(questions.ask, agent),
+                self._is_up_to_date,
+                lambda turn: mail.calls.correspond(turn),
+            ),
             dispatcher.dispatch,
             dispatcher.answer,
             limit=settings.turn_limit,
             record_only=self.record_only or record_only,
             is_volatile=self.store.is_volatile,
         )
-        mail = AgentMail(agent, identity, self._office, lambda item: host.post(item))
+        mail = AgentMail(
+            agent, identity, self._office, lambda item: host.post(item), lambda: host.settings.offers
+        )
         host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
         if calls is None:
             dispatcher.in_flight.attach(agent, host.post)
