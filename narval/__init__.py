@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from narval.errors import NarvalError as NarvalError
     from narval.memory.elements.element import Element as Element
     from narval.memory.patterns.pattern import fits as fits
+    from narval.runtime.calls.context import Message as Message
     from narval.runtime.calls.context import call as call
     from narval.runtime.calls.context import fetch as fetch
     from narval.runtime.calls.context import now as now
@@ -60,6 +61,7 @@ _WHERE = {
     "ActionError": "narval.errors",
     "NarvalError": "narval.errors",
     "SimulatedClock": "narval.runtime.system.clock",
+    "Message": "narval.runtime.calls.context",
     "call": "narval.runtime.calls.context",
     "fetch": "narval.runtime.calls.context",
     "fits": "narval.memory.patterns.pattern",
@@ -79,6 +81,7 @@ __all__ = [
     "FetchError",
     "Fetched",
     "Input",
+    "Message",
     "NarvalError",
     "Output",
     "Rubric",

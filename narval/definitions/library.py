@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
-from narval.definitions.remote_calls import RemoteCall
+from narval.definitions.remote_calls import Addressed, RemoteCall
 from narval.definitions.suggestions import closest, nearest
 from narval.errors import DefinitionError, Fault
 
@@ -96,6 +96,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The parts of it that call definitions of other agents (G33)."""
         return iter(())
+
+    @property
+    def addressed(self) -> Iterator[Addressed]:
+        """The agents that its parts name."""
+        return (Addressed(call.agent, call.part, call.line) for call in self.remote_calls)
 
 
 class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):

@@ -22,6 +22,14 @@ class RemoteCall(NamedTuple):
     timeout: float | None = None
 
 
+class Addressed(NamedTuple):
+    """A part of a definition that names another agent, itself named for people, on its line of the file."""
+
+    agent: str
+    part: str
+    line: int
+
+
 def limit_of_remote(timeout: float | None) -> float:
     """The seconds after which a call at another agent is given up."""
     return REMOTE_TIMEOUT if timeout is None else timeout

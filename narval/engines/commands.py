@@ -171,6 +171,10 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     run_processes: int | None = None
 
 
+SEND = "send"
+"""The kind of the calls that send elements to other agents (G27); their name has the names of these."""
+
+
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Have something done outside the engine; exactly one `Returned` will name `call`.
 
@@ -181,8 +185,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
     first context of a run; `nearby` are the eids nearest to the calling step, nearest rank first. `program`
     is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
-    environment of a process. Where `agent` is given the definition is that agent's (G33): what the call is
-    given goes along as the first context, and nothing else does.
+    environment of a process, how elements are sent. Where `agent` is given the definition is that agent's
+    (G33): what the call is given goes along as the first context, and nothing else does.
     """
 
     call: str

@@ -13,10 +13,14 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for."""
+    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
+
+    One with `to` is a message to that agent (G28), which no engine is told; such come last.
+    """
 
     xml: bytes
     output: str | None = None
+    to: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -123,14 +123,12 @@ async def send(
         raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
 
     def work(turn: Turn) -> list[str]:
-        receiver = mail.office.find(to)
-        if receiver is None:
+        if mail.office.find(to) is None:
             raise RequestError(f"agent {to} was removed meanwhile")
-        until = None if keep is None else turn.at + keep
         envelope = mail.outbox.envelope(by=asker.person, actor=asker.actor)
         ids = [daemon.host.dispatcher.outside_id(str(turn.agent.numbers.draw())) for _ in found]
         for id, xml in zip(ids, found, strict=True):
-            mail.outbox.send(turn, receiver, ELEMENT, id, envelope, xml, until)
+            mail.send(turn, to, ELEMENT, id, envelope, xml, keep)
         return ids
 
     return {"to": to, "messages": await daemon.host.submit(work)}

@@ -126,6 +126,7 @@ class _Simulation:
             model=home.home,
             executor=self._executor,
         )
+        self.daemon.host.mail.office.accept_all()
 
     async def play(self, progress: Progress) -> SimulationReport:
         """Let time pass, judge, and report."""

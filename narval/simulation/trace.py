@@ -100,6 +100,10 @@ class Trace:
             return {"at": at, "what": "replaced", "run": run, "elements": list(command.eids)}
         if isinstance(command, asked.Finish):
             return self._ended(run, at, command)
+        if isinstance(command, asked.Call) and command.kind == asked.SEND:
+            sent = [eid for _, eids in command.inputs for eid in eids]
+            to = {"to": command.name.split(), "elements": sent}
+            return {"at": at, "what": "sent", "run": run, "step": command.step, **to}
         if isinstance(command, asked.Call) and not is_runnable(command.kind):
             inputs = {id: list(eids) for id, eids in command.inputs}
             line = {"at": at, "what": "called", "run": run, "step": command.step}

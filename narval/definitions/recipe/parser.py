@@ -17,6 +17,7 @@ from narval.definitions.recipe.arguments import read_argument
 from narval.definitions.recipe.checks import Dependency, Edge, check_graph, check_step
 from narval.definitions.recipe.definition import In, Recipe, Step, Transition, link
 from narval.definitions.recipe.names import check_inputs, check_names
+from narval.definitions.recipe.sending import TO_SELECTED, read_sending, what_is_sent
 from narval.definitions.recipe.vocabulary import WORDS
 from narval.definitions.requirements import Context
 from narval.definitions.suggestions import closest, nearest
@@ -119,11 +120,17 @@ class _StepReader:
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
         arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
-        inline = self._inline(entry)
+        sending, own = read_sending(self._reading, self._patterns, entry), EMPTY
+        inline = self._inline(entry) if sending is None else None
+        if sending is not None:
+            own = what_is_sent(self._reading, entry, inputs)
+        elif "agent" in entry.written:
+            own = self._remote_inputs(entry, inputs)
+        target = entry.get("target", "") if sending is None else entry.get("to", TO_SELECTED)
         step = Step(
             entry.get("id", ""),
             entry.get("type", ""),
-            f"{self._recipe}:{entry.get('id')}" if inline is not None else entry.get("target", ""),
+            f"{self._recipe}:{entry.get('id')}" if inline is not None else target,
             foreach=None if foreach is None else Condition((foreach,)),
             arguments=tuple(xml for xml, _ in arguments),
             values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
@@ -139,9 +146,10 @@ class _StepReader:
             every=entry.get("every"),
             line=entry.node.line,
             agent=entry.get("agent", ""),
-            own_inputs=self._remote_inputs(entry, inputs) if "agent" in entry.written else EMPTY,
+            own_inputs=own,
+            sending=sending,
         )
-        if not step.agent and step.kind and step.target:
+        if sending is None and not step.agent and step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")

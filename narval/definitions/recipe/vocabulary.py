@@ -19,12 +19,27 @@ from narval.definitions.reading.vocabulary import (
     identifier,
     integer,
     kind,
+    matching,
     name,
     one_of,
     seconds,
     variable,
     yes_no,
 )
+
+SEND = "send"
+"""The type of a step that sends elements to other agents (G27)."""
+
+
+def step_type(text: str) -> str:
+    """The kind of what a step calls, or `send`."""
+    return text if text == SEND else kind(text)
+
+
+def agents(text: str) -> str:
+    """The names of agents, one at least, with blanks between."""
+    return " ".join(dict.fromkeys(map(agent, text.split()))) or agent("")
+
 
 WORDS: Words = {
     **COMMON,
@@ -46,8 +61,12 @@ WORDS: Words = {
     "step": Word(
         {
             "id": Attribute(identifier, required=True),
-            "type": Attribute(kind, required=True),
+            "type": Attribute(step_type, required=True),
             "target": Attribute(full_name),
+            "to": Attribute(agents),
+            "to-select": Attribute(anything),
+            "await": Attribute(matching("taken", "taken")),
+            "keep": Attribute(duration),
             "agent": Attribute(agent),
             "foreach": Attribute(anything),
             "until": Attribute(anything),

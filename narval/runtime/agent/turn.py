@@ -95,7 +95,12 @@ class Turn:
         run = self.agent.runs.active.get(run_eid)
         if run is None:
             return False
-        if type(event) is Returned or type(event) is Produced or type(event) is CallStarting:
+        if type(event) is Returned or type(event) is Produced:
+            if event.call not in run.calls:
+                return False
+            if event.elements and event.elements[-1].to:
+                return _tell_and_send(self, run, event)
+        elif type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
@@ -149,19 +154,13 @@ class Turn:
             if run.restate():
                 transaction.alter(run)
             if self.agent.watches.index.interested(run.kind):
-                self._show(run)
+                _show(self.transaction, run)
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
             self._save(run)
-
-    def _show(self, run: Run) -> None:
-        """Offer the element of a run: those that watch for such see what has become of it (N2)."""
-        element = self.agent.memory.element(run.eid)
-        if element is not None:
-            self.transaction.offer(element)
 
     def _save(self, run: Run) -> None:
         """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
@@ -230,3 +229,19 @@ class Turn:
         if why:
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:
+    """Tell a run what its call gave back, and send the rest to other agents (G28)."""
+    kept = tuple([output for output in event.elements if not output.to])
+    is_told = turn.tell(run.eid, replace(event, elements=kept))
+    if is_told:
+        turn.surroundings.send(turn, run, event.call, event.elements[len(kept) :])
+    return is_told
+
+
+def _show(transaction: Transaction, run: Run) -> None:
+    """Offer the element of a run: those that watch for such see what has become of it (N2)."""
+    element = transaction.agent.memory.element(run.eid)
+    if element is not None:
+        transaction.offer(element)

@@ -67,6 +67,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 _NO_TARGET = Target()
 
 
+class Message(msgspec.Struct, frozen=True):
+    """An element for another agent, which an action gives back among its outputs (G28)."""
+
+    to: str
+    element: object
+
+
 class CallContext(msgspec.Struct, eq=False):
     """One call: who calls what with which inputs, and what the action says of it.
 

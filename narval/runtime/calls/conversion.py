@@ -21,7 +21,7 @@ from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import CallContext, Inputs, Target
+from narval.runtime.calls.context import CallContext, Inputs, Message, Target
 from narval.runtime.calls.output_capture import end_prints
 
 _LONGEST_MESSAGE = 2_000
@@ -108,8 +108,12 @@ def elements(result: object) -> list[OutputElement]:
     if isinstance(result, _WRITTEN):
         return [OutputElement(_element(result, ""))]
     if isinstance(result, dict):
-        return [raw for output, value in result.items() for raw in _of_output(output, value)]
-    return [OutputElement(_element(thing, place)) for place, thing in _things(result)]
+        found = [raw for output, value in result.items() for raw in _of_output(output, value)]
+    else:
+        found = [_output(thing, place) for place, thing in _things(result)]
+    if any(raw.to for raw in found):
+        found.sort(key=lambda raw: bool(raw.to))  # messages come last
+    return found
 
 
 def _of_output(output: object, value: object) -> Iterator[OutputElement]:
@@ -117,7 +121,16 @@ def _of_output(output: object, value: object) -> Iterator[OutputElement]:
         raise BadOutputError(f"expected the keys of the dict to be output ids, got {_shown(output)}")
     for place, thing in _things(value):
         where = f"output {output!r}" + (f", {place}" if place else "")
-        yield OutputElement(_element(thing, where), output)
+        yield _output(thing, where, output)
+
+
+def _output(thing: object, place: str, output: str | None = None) -> OutputElement:
+    """One thing that an action gave back: an element, or a message with one."""
+    if not isinstance(thing, Message):
+        return OutputElement(_element(thing, place), output)
+    if not (isinstance(thing.to, str) and thing.to):
+        raise BadOutputError(f"expected a Message to name an agent, got {_shown(thing.to)}")
+    return OutputElement(_element(thing.element, place), to=thing.to)
 
 
 def _things(value: object) -> Iterator[tuple[str, object]]:

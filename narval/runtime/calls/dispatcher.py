@@ -12,13 +12,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from narval.engines.commands import Call, CancelCall, Outer
+from narval.engines.commands import SEND, Call, CancelCall, Outer
 from narval.engines.events import Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext, Inputs, Target
 from narval.runtime.calls.executor import Executor
@@ -31,6 +32,9 @@ log = logging.getLogger("narval.perform")
 
 Prepare = Callable[[Run, Call, float | None], PreparedCall]
 """Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
+
+InTurn = Callable[[Run, Call, Turn], None]
+"""Answers a call within a turn, which is recorded with what it does; or has it answered later."""
 
 INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
@@ -45,7 +49,7 @@ class Dispatcher:
 
     `home` is the folder of the home; outside ids of calls begin with the id of the agent (G1). `timeout` is
     the time limit of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls
-    that are made in a way of their own.
+    that are made in a way of their own; those of `in_turn` are answered within a turn.
     """
 
     def __init__(
@@ -60,15 +64,15 @@ class Dispatcher:
         identity: AgentRow,
         timeout: float | None,
         preparers: Mapping[str, Prepare],
+        in_turn: Mapping[str, InTurn],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
         self.identity, self.in_flight = identity, in_flight
-        self.is_stopping = False
-        self._timeout = timeout
-        self._post, self._home = post, home
+        self.is_stopping, self._timeout, self._post, self._home = False, timeout, post, home
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
-            **dict.fromkeys(runnable_kinds(), self._call_run),
+            **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
+            **{kind: partial(self._call_in_turn, answer) for kind, answer in in_turn.items()},
             **{kind: partial(self._call_prepared, prepare) for kind, prepare in preparers.items()},
         }
 
@@ -164,7 +168,8 @@ class Dispatcher:
         elif child is not None or self.in_flight.has(id):
             return  # it goes on by itself
         else:
-            back = refused(call, INTERRUPTED) if call.begun else self.dispatch(run, call)
+            is_lost = call.begun and call.kind != SEND  # what was sent is known
+            back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
             if back is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -174,9 +179,9 @@ class Dispatcher:
 
     # --- calls ----------------------------------------------------------------------------------------
 
-    def _call_run(self, run: Run, call: Call) -> None:
-        """Have a run of its own answer."""
-        self._post(Request(partial(begin_run, run, call), _ignore))
+    def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
+        """Have a call answered within the next turn, or a run begun there that answers."""
+        self._post(Request(partial(work, run, call), _ignore))
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""

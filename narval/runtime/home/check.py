@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from narval.definitions import kinds
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
-from narval.errors import DefinitionError, Fault
-from narval.runtime.home.agents.folders import libraries_of, paths_of, read_folders
+from narval.definitions.suggestions import closest
+from narval.errors import DefinitionError, Fault, SettingsError, StoreError
+from narval.runtime.home.agents.folders import folder_names, libraries_of, paths_of, read_folders
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
@@ -18,6 +19,7 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
+from narval.runtime.store.open import look_into
 from narval.runtime.system.cgroup import obstacle
 
 
@@ -37,6 +39,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
     for found in libraries_of(home.path, loader, loaded, agents.values()):
         faults += [*found.faults, *_warnings(found.library, found.library)]
+        faults += _unknown_agents(home, found.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -89,6 +92,35 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         if call.timeout is None
     ]
     return [*limits, *dates, *remote, *kinds.warnings(definitions, library)]
+
+
+def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
+    """Warnings about agents that definitions name and the home does not have yet (G27)."""
+    named = [
+        (found.path, part)
+        for found in definitions
+        if isinstance(found, RunDefinition)
+        for part in found.addressed
+    ]
+    there = _agents(home) if named else set()
+    for path, (name, part, line) in named if there else ():
+        if name not in there:
+            why = f"there is no agent {name!r} here yet{closest(name, there)}; `narval agents add {name}`"
+            yield Fault(path, line, 1, f"{part}: {why} makes one", warning=True)
+
+
+def _agents(home: Home) -> set[str]:
+    """The names of the agents of a home, by its folders and its store; none where that cannot be read."""
+    try:
+        settings = Settings.load(home.path)
+        where = settings.store or home.store
+        names = {settings.name, *folder_names(home.path)}
+        if isinstance(where, Path) and where.exists():
+            with look_into(where, home.is_held) as store:
+                names.update(row.name for row in store.agents())
+        return names
+    except (SettingsError, StoreError):
+        return set()
 
 
 _UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"

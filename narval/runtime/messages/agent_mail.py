@@ -7,27 +7,33 @@ from collections.abc import Callable
 
 from narval.errors import UnreadableError
 from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.declared import declared_names
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.messages.contract import Refusal
-from narval.runtime.messages.envelope import ELEMENT, UNDELIVERED, Envelope, seal, unseal
+from narval.runtime.messages.envelope import RECEIPT, UNDELIVERED, Envelope, seal, unseal
 from narval.runtime.messages.kinds import KINDS
 from narval.runtime.messages.mailbox import Mailbox
 from narval.runtime.messages.outbox import Outbox
 from narval.runtime.messages.post_office import PostOffice
-from narval.runtime.messages.remote_calls import Offers, RemoteCalls
+from narval.runtime.messages.remote_calls import RemoteCalls
 from narval.runtime.store.batch import AgentRow, Batch, DeadLetterRow, MessageRow
 
 log = logging.getLogger("narval.messages")
 
 
+_OF_THE_POST = (UNDELIVERED, RECEIPT)
+"""Kinds that tell a sender of what it sent: of these nobody is told."""
+
+
 class AgentMail:
     """The outbox and the mailbox of one activation, and its calls at other agents.
 
-    `post` leaves something for its next turn; `offers` gives who may call what (G34).
+    `post` leaves something for its next turn, `settings` are those of the agent now.
     """
 
     def __init__(
@@ -36,11 +42,11 @@ class AgentMail:
         identity: AgentRow,
         office: PostOffice,
         post: Callable[[Delivery | Request], None],
-        offers: Callable[[], Offers],
+        settings: Callable[[], AgentSettings],
     ) -> None:
-        self.identity, self.office = identity, office
+        self.identity, self.office, self._settings = identity, office, settings
         self.outbox = Outbox(identity, office)
-        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, offers)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, lambda: settings().offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self._agent = agent
         self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
@@ -55,12 +61,28 @@ class AgentMail:
             return Refusal("not-granted", why)
         return None
 
-    def undeliverable(self, turn: Turn, name: str, id: str, envelope: Envelope, data: bytes) -> None:
-        """Let what is sent to an agent that is not there be a dead letter at once."""
+    def send(
+        self,
+        turn: Turn,
+        name: str,
+        kind: str,
+        id: str,
+        envelope: Envelope,
+        data: bytes,
+        keep: float | None = None,
+    ) -> None:
+        """Send a message to an agent by its name, to wait for so many seconds at most (None: as the settings
+        say); to one that is not there it is a dead letter at once.
+        """
+        until = turn.at + (self._settings().keep if keep is None else keep)
+        receiver = self.office.find(name)
+        if receiver is not None:
+            self.outbox.send(turn, receiver, kind, id, envelope, data, until)
+            return
         refusal = Refusal("unknown-agent", f"there is no agent {name!r:.80} here")
-        row = MessageRow(0, self.identity.agent, 0, id, ELEMENT, turn.at, None, seal(envelope), data)
+        row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
-        turn.add(_notice(name, envelope, refusal))
+        turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
 
     def _receive(self, turn: Turn, row: MessageRow) -> None:
         """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32)."""
@@ -72,15 +94,21 @@ class AgentMail:
             log.error("a message of agent %d is lost: %s", row.sender, error)
             return
         refusal = self._refusal(turn, row, envelope)
-        if refusal is None:
+        if refusal is not None:
+            log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
+        elif not envelope.awaited:
             return
-        log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
         sender = self.office.find(envelope.sender)
-        if row.kind == UNDELIVERED or sender is None or sender.id != envelope.sender_id:
+        if row.kind in _OF_THE_POST or sender is None or sender.id != envelope.sender_id:
             return  # nobody is there to be told
+        back = self.outbox.envelope(envelope.run, envelope.step)
+        if refusal is None:
+            self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
+            return
         turn.transaction.batch.dead_letters.append(_dead(row, self.identity.name, refusal, turn.at))
-        notice = _notice(self.identity.name, envelope, refusal)
-        self.outbox.send(turn, sender, UNDELIVERED, row.id, self.outbox.envelope(), notice)
+        self.outbox.send(
+            turn, sender, UNDELIVERED, row.id, back, _notice(self.identity.name, envelope, refusal)
+        )
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if row.until is not None and row.until < turn.at:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.envelope import Envelope
 from narval.runtime.messages.outbox import Outbox
+from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.remote_calls import RemoteCalls
 from narval.runtime.store.batch import AgentRow, MessageRow
 
@@ -28,6 +29,7 @@ class Receiver(Protocol):
     """
 
     identity: AgentRow
+    office: PostOffice
     outbox: Outbox
     calls: RemoteCalls
 

@@ -6,13 +6,16 @@ import msgspec
 
 from narval.runtime.store.codec import read
 
-ELEMENT, UNDELIVERED = "element", "undelivered"
-"""Kinds of messages: an element; and the error element that tells of a message that could not be taken."""
+ELEMENT, UNDELIVERED, RECEIPT = "element", "undelivered", "receipt"
+"""Kinds of messages: an element; the error element that tells of one that could not be taken; the word that
+one was taken.
+"""
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, as the
     sender has them; for which person, and who acted in that person's name (P39).
+    `awaited`: a call waits until it is taken.
     """
 
     sender: str
@@ -22,6 +25,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     inputs: tuple[int, ...] = ()
     by: str = ""
     actor: str = ""
+    awaited: bool = False
 
 
 seal = msgspec.msgpack.Encoder().encode

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from narval.engines.events import Failure
 from narval.errors import ElementError
 from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import read_error
 from narval.memory.elements.reserved import check_name
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.contract import Receiver, Refusal, Take
-from narval.runtime.messages.envelope import ELEMENT, UNDELIVERED, Envelope
+from narval.runtime.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
+from narval.runtime.messages.receipts import settle_call
 from narval.runtime.messages.remote_calls import CALL, CANCEL, RETURNED
 from narval.runtime.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
 from narval.runtime.messages.stamp import stamped
@@ -38,9 +41,21 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
 
 
 def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Add the error element that tells of a message not taken (G32); of a call its run is told."""
-    if not take_undelivered(receiver, turn, row):
-        turn.add(row.data, _origin(row, envelope))
+    """Add the error element that tells of a message not taken (G32); a call that waits for it fails, and of
+    one at another agent the run alone is told.
+    """
+    found = receiver.calls.waiting(row.id)
+    if found is not None and found[1].agent and take_undelivered(receiver, turn, row):
+        return None
+    turn.add(row.data, _origin(row, envelope))
+    _, why, _ = read_error(Element(0, row.data))
+    settle_call(receiver, turn, envelope.run, row.id, Failure("undelivered", why, final=True))
+    return None
+
+
+def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Answer a call that waits until what it sent is taken (G27)."""
+    settle_call(receiver, turn, envelope.run, row.id)
     return None
 
 
@@ -52,6 +67,7 @@ KINDS: Mapping[str, Take] = MappingProxyType(
     {
         ELEMENT: take_element,
         UNDELIVERED: take_notice,
+        RECEIPT: take_receipt,
         CALL: take_call,
         CANCEL: take_cancel,
         RETURNED: take_return,

@@ -21,10 +21,17 @@ class Outbox:
         """The number of the last message by the id of its receiver."""
 
     def envelope(
-        self, run: int = 0, step: str = "", inputs: tuple[int, ...] = (), by: str = "", actor: str = ""
+        self,
+        run: int = 0,
+        step: str = "",
+        inputs: tuple[int, ...] = (),
+        by: str = "",
+        actor: str = "",
+        *,
+        awaited: bool = False,
     ) -> Envelope:
         """The envelope of what this agent sends."""
-        return Envelope(self._sender.name, self._sender.id, run, step, inputs, by, actor)
+        return Envelope(self._sender.name, self._sender.id, run, step, inputs, by, actor, awaited)
 
     def send(
         self,

@@ -36,6 +36,10 @@ class KeptLetter(NamedTuple):
     data: bytes
 
 
+class _IdRow(NamedTuple):
+    id: str
+
+
 class Letters(Protocol):
     """Reading what is recorded of messages."""
 
@@ -47,6 +51,9 @@ class Letters(Protocol):
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
 
     def last_sent(self, receiver: int, sender: int) -> int:
         """The number of the last message of a pair; 0 before the first."""
@@ -78,6 +85,10 @@ class DatabaseLetters(Letters):
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
         return self._typed(TakenRow, "taken", receiver)
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
+        return [row.id for row in self._typed(_IdRow, "ids of pair", receiver, sender)]
 
     def last_sent(self, receiver: int, sender: int) -> int:
         """The number of the last message of a pair."""
@@ -146,6 +157,10 @@ class VolatileLetters(Letters):
         """The last that an agent has taken of each sender."""
         known = self._taken.items()
         return [TakenRow(sender, number) for (agent, sender), number in known if agent == receiver]
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
+        return [row.id for row in self.messages(receiver) if row.sender == sender]
 
     def last_sent(self, receiver: int, sender: int) -> int:
         """The number of the last message of a pair."""

@@ -452,6 +452,11 @@ SELECT taken.sender, taken.number
 FROM taken
 WHERE taken.agent = ? ORDER BY taken.sender;
 
+-- name: ids of pair
+SELECT messages.id
+FROM messages
+WHERE messages.agent = ? AND messages.sender = ?;
+
 -- name: last sent
 SELECT max(messages.number) AS max_1
 FROM messages

@@ -187,6 +187,7 @@ def _reading_letters() -> dict[str, Statement]:
         "waiting messages": select(*counted).group_by(columns.agent, columns.sender),
         "messages": select(*columns).where(_is(columns.agent)).order_by(columns.sender, columns.number),
         "taken": _all(taken, "sender"),
+        "ids of pair": select(columns.id).where(*pair),
         "last sent": union_all(
             select(func.max(columns.number)).where(*pair),
             select(func.max(taken.c.number)).where(*_are(taken, "sender")),

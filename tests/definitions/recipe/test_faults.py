@@ -496,7 +496,7 @@ def test_N40_a_source_is_not_called_again() -> None:
         (step('><input id="mail"><match>x§<b/></match></input>'), "unexpected element 'b' in match"),
         (
             step('restart="§yes">'),
-            "step has no attribute 'restart'; it belongs in <recipe>; there is 'agent', 'backoff'",
+            "step has no attribute 'restart'; it belongs in <recipe>",
         ),
         (step('forech="§email">'), "step has no attribute 'forech'; did you mean 'foreach'?"),
         (

@@ -72,8 +72,8 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
     """The target's prototype as the step tightens it, None if it has none; or the failure to run it."""
-    if step.agent:
-        return None
+    if step.agent or step.sending:
+        return step.own_inputs if step.sending else None
     if target is None:
         return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
     if (declared := getattr(target, "prototype", None)) is None:
@@ -297,8 +297,8 @@ def _call(
         decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
-    parts = inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, step.id, *parts, agent=step.agent)
+    parts = step.id, inputs, listed, elements, nearby, step.timeout, step.on_restart
+    asked = commands.Call(call, step.kind, step.target, *parts, payload=step.payload, agent=step.agent)
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from narval.definitions.library import Library
+from narval.engines.commands import SEND
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import restore
@@ -23,6 +24,7 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
 from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.messages.sending import send_elements, send_outputs
 from narval.runtime.store.store import Store
 from narval.runtime.system.zone import machine_zone
 
@@ -77,6 +79,7 @@ class HostMaker:
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
+        mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
@@ -87,6 +90,7 @@ class HostMaker:
             identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare},
+            in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
         loop = Loop(
@@ -95,16 +99,14 @@ class HostMaker:
                 schemas,
                 partial(questions.ask, agent),
                 self._is_up_to_date,
-                lambda turn: mail.calls.correspond(turn),
+                partial(send_outputs, mail),
+                mail.calls.correspond,
             ),
             dispatcher.dispatch,
             dispatcher.answer,
             limit=settings.turn_limit,
             record_only=self.record_only or record_only,
             is_volatile=self.store.is_volatile,
-        )
-        mail = AgentMail(
-            agent, identity, self._office, lambda item: host.post(item), lambda: host.settings.offers
         )
         host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
         if calls is None:

@@ -123,6 +123,10 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "added": _added,
     "ended": _ended,
     "forgot": _forgot,
+    "sent": lambda line: (
+        f"{line['step']}: sends {_listed(line['elements'])} to {' and '.join(line['to'])}",
+        "cyan",
+    ),
     "replaced": lambda line: (f"{_listed(line['elements'])} replaced", "bright_black"),
     "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
     "woken": lambda line: (

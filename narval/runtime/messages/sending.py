@@ -1,0 +1,83 @@
+"""Sending: calls of kind `send`, answered in the turn that records what they send (G24, G27)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, count
+from typing import Any
+
+from narval.engines.commands import Call
+from narval.engines.events import CallStarting, Failure, OutputElement, Returned
+from narval.errors import ActionError
+from narval.memory.elements.element import Element
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.addressing import addressed
+from narval.runtime.messages.agent_mail import AgentMail
+from narval.runtime.messages.envelope import ELEMENT
+from narval.runtime.messages.receipts import is_awaited
+
+
+def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
+    """Send what a call was given, one message for each element and receiver, and answer it.
+
+    Where it waits until all is taken, it is answered by the last receipt.
+    """
+    if call.call not in run.calls:
+        return
+    if call.call in run.abandoned:
+        turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
+        return
+    if run.calls[call.call].begun:  # it was sent before
+        if not is_awaited(mail, turn, call):
+            turn.tell(run.eid, Returned(0, 0.0, call.call))
+        return
+    try:
+        pairs = list(addressed(turn.agent.memory, call))
+    except ActionError as error:
+        problem = Failure(error.kind, str(error), final=error.final)
+        turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
+        return
+    how: dict[str, Any] = call.payload or {}
+    waits = bool(how.get("taken")) and any(mail.office.find(name) is not None for name, _ in pairs)
+    event = CallStarting(0, 0.0, call.call) if waits else Returned(0, 0.0, call.call)
+    if turn.tell(run.eid, event):
+        _send(mail, run, call, turn, pairs, waits, how.get("keep"))
+
+
+def _send(
+    mail: AgentMail,
+    run: Run,
+    call: Call,
+    turn: Turn,
+    pairs: list[tuple[str, Element]],
+    waits: bool,
+    keep: float | None,
+) -> None:
+    by = _by(turn, run)
+    for (name, element), id in zip(pairs, _ids(mail, call.call), strict=False):
+        envelope = mail.outbox.envelope(run.eid, call.step, (element.eid,), *by, awaited=waits)
+        mail.send(turn, name, ELEMENT, id, envelope, element.xml, keep)
+
+
+def send_outputs(
+    mail: AgentMail, turn: Turn, run: Run, call: str, outputs: tuple[OutputElement, ...]
+) -> None:
+    """Send what a call gave back for other agents, with its return (G28)."""
+    by, actor = _by(turn, run)
+    envelope = mail.outbox.envelope(run.eid, by=by, actor=actor)
+    for output, id in zip(outputs, _ids(mail, call), strict=False):
+        mail.send(turn, output.to, ELEMENT, id, envelope, output.xml)
+
+
+def _by(turn: Turn, run: Run) -> tuple[str, str]:
+    """The person for whom a run works, and who acted in that person's name (P39)."""
+    runs = turn.agent.runs
+    first = run if run.caller is None else runs[runs.top(run)]
+    return first.by, first.actor
+
+
+def _ids(mail: AgentMail, call: str) -> Iterator[str]:
+    """The ids of the messages of a call: its outside id, with a number behind it from the second on."""
+    first = f"{mail.identity.id}.{call}"
+    return chain((first,), (f"{first}/{number}" for number in count(2)))
