@@ -9,9 +9,9 @@ import argparse
 import sys
 import time
 
-from tests.simulator.boundaries import every_boundary
+from tests.simulator.boundaries import Boundary, every_boundary
+from tests.simulator.fleet import FleetBoundary, of
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
-from tests.simulator.wide import of
 
 
 def main() -> int:
@@ -34,6 +34,9 @@ def main() -> int:
         "--in-memory", action="store_const", const="in-memory", dest="kind", help="wide, and without a disk"
     )
     parser.add_argument(
+        "--fleet", action="store_const", const="fleet", dest="kind", help="several agents in one daemon"
+    )
+    parser.add_argument(
         "--every-commit",
         action="store_true",
         help="a short run for each seed, killed once before and once after each of its commits",
@@ -45,7 +48,8 @@ def main() -> int:
     for seed in (*given.seeds, *range(given.first, given.first + given.count)):
         try:
             if given.every_commit:
-                reports += every_boundary(seed, often=given.often, tell=tell)
+                kind = FleetBoundary if given.kind == "fleet" else Boundary
+                reports += every_boundary(seed, kind, often=given.often, tell=tell)
             else:
                 reports.append(run(seed, of(given.kind), often=given.often, tell=tell))
         except BrokenError as error:

@@ -63,6 +63,14 @@ class Ledger:
         self.highest = 0
         self.entries = self.commits = 0
 
+    def contents(self) -> list[tuple[int, bytes]]:
+        """All elements there ever were."""
+        return sorted(self.elements.items())
+
+    def calls(self) -> int:
+        """How often calls were asked for."""
+        return sum(self.tries.values())
+
     # --- what the executor and the surfaces tell ------------------------------------------------------
 
     def begun(self, call: str) -> None:

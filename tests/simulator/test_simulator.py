@@ -14,8 +14,9 @@ from narval.engines import dates
 from narval.runtime.store.batch import Batch, JournalRow
 from narval.runtime.store.memory import VolatileAgent
 from tests.simulator.boundaries import every_boundary
+from tests.simulator.fleet import of
 from tests.simulator.simulation import BrokenError, Simulation, run
-from tests.simulator.wide import InMemory, Wide, of
+from tests.simulator.wide import InMemory, Wide
 
 KEPT = [
     (int(words[0]), *words[1:])

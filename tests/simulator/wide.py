@@ -145,7 +145,7 @@ class InMemory(Wide):
         """Nobody is killed: there would be nothing left to look at."""
 
     async def _open(self, calm: bool) -> Daemon:
-        self.calls += sum(self.ledger.tries.values())
+        self.calls += self.ledger.calls()
         self.ledger = self.scene.ledger = VolatileLedger()
         if self._is_faulty:  # there is no last good version of what was never read
             self._write_recipes()
@@ -154,22 +154,17 @@ class InMemory(Wide):
     def _recorded(self, agent: AgentState) -> None:
         daemon = self.scene.alive
         if daemon is not None and self._looking.random() < self.often:
-            self._compare(daemon)
+            self._compare(daemon.agent)
 
     async def _at_rest(self, daemon: Daemon) -> None:
         await self._rest(daemon)
         if self.scene.alive is daemon:
-            self._compare(daemon)
+            self._compare(daemon.agent)
 
-    def _compare(self, daemon: Daemon) -> None:
+    def _compare(self, agent: AgentState) -> None:
         """The store is not read at a start, but each run can be rebuilt from it."""
         self.comparisons += 1
-        invariants.check_rebuilt(daemon.agent)
+        invariants.check_rebuilt(agent)
 
 
-def of(word: str | None = None) -> type[Simulation]:
-    """The kind of simulation that a word of the command line or of `seeds.txt` means."""
-    return {None: Simulation, "wide": Wide, "in-memory": InMemory}[word]
-
-
-__all__ = ["InMemory", "Wide", "of"]
+__all__ = ["InMemory", "Wide"]

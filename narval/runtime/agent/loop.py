@@ -46,11 +46,15 @@ class Delivery(msgspec.Struct, frozen=True):
     recorded: Answer | None = None
 
 
+Settle = Callable[[Any, BaseException | None], None]
+"""Told the result of a request once that is recorded, or why it is not."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed."""
 
     work: Callable[[Turn], Any]
-    settle: Callable[[Any, BaseException | None], None]
+    settle: Settle
 
 
 class Intake:

@@ -57,9 +57,12 @@ class Participant(Protocol):
 
 
 class Alarm(NamedTuple):
-    """Something that is to happen at a moment within a round; `ring` is given the present moment."""
+    """Something that is to happen at a moment within a round; `ring` is given the present moment,
+    `clock_was_set` the seconds by which the clock was set, before what is due by now rings.
+    """
 
     ring: Callable[[float], None]
+    clock_was_set: Callable[[float], None]
 
 
 class Rounds:
@@ -226,6 +229,8 @@ class Rounds:
             participant.loop.clock_jumped(jump)
             if participant.loop.has_work():
                 self._shares.ready[participant] = None
+        for alarm in [key for key in self._awaited if isinstance(key, Alarm)]:
+            alarm.clock_was_set(jump.by)
 
     def _await_moment(self, participant: Participant) -> None:
         """Note when an agent that has come to rest is due by itself."""

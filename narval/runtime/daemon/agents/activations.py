@@ -34,7 +34,6 @@ from narval.runtime.daemon.followers import sync
 from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
-from narval.runtime.daemon.waiters import future
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
 log = logging.getLogger("narval.daemon")
@@ -82,7 +81,7 @@ class Activations:
         self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
         self.faults = Faults()
         self._hosts: dict[str, AgentHost] = {}
-        self._wake_ups = WakeUps(rounds, self._come)
+        self._wake_ups = WakeUps(rounds, self._come, self._clock_was_set)
         """For passive agents, and for those at work that may have been idle for long enough."""
         self.calls = DetachedCalls()
         self._laying_down = LayingDown(rows, self._is_passive, is_possible=not maker.store.is_volatile)
@@ -136,11 +135,8 @@ class Activations:
         """Make an agent passive if it has nothing to do; True if it is."""
         if (host := self._hosts.get(name)) is None:
             return True
-        done = future()
-        self._laying_down.begin(name, host, done)
-        while not done.done():  # in the same round, or a later one where its share is used up
-            await self._rows.own.submit(lambda turn: None)
-        return bool(await done)
+        request = self._laying_down.request(name, host)
+        return await host.submit(request.work, request.settle) is not None
 
     def end(self, name: str) -> None:
         """Give up the activation of an agent, if there is one, and all calls of it."""
@@ -179,7 +175,7 @@ class Activations:
             host.dispatcher.resume()
             self.calls.taken(row.id)
         host.post(Request(partial(self._begin, host, row, again), self._begun))
-        host.hear_of_faults(partial(self._broke_down, name))
+        host.hear_of_faults(partial(self._broke_down, name, host))
         if not host.loop.record_only:
             host.mail.mailbox.open()
         self._hosts[name] = host
@@ -187,7 +183,7 @@ class Activations:
         self._wait(name, self._now() + host.settings.idle_after)
         self._memory.reckon(host)
         for other in self._memory.over(files.settings.active_memory, host):
-            self._laying_down.begin(other.dispatcher.identity.name, other)
+            other.post(self._laying_down.request(other.dispatcher.identity.name, other))
         return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
@@ -229,7 +225,7 @@ class Activations:
             else:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
-                    self._laying_down.begin(name, host)
+                    host.post(self._laying_down.request(name, host))
 
     def _come_back(self, name: str) -> None:
         """Activate an agent that is passive: something has come of a call of it."""
@@ -251,13 +247,18 @@ class Activations:
 
     # --- faults ---------------------------------------------------------------------------------------
 
-    def _broke_down(self, name: str, error: Exception) -> bool:
+    def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
         log.error("a turn of agent %s broke down", name, exc_info=error)
-        host = self._hosts[name]
-        self._give_up(name, host, InternalError(f"agent {name} broke down: {error!r}; the log says where"))
-        self._rest_or_suspend(name, error, host.loop.suspects())
+        if self._hosts.get(name) is host:  # else it was let go within that turn
+            why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
+            self._give_up(name, host, why)
+            self._rest_or_suspend(name, error, host.loop.suspects())
         return True
+
+    def _clock_was_set(self, by: float) -> None:
+        for name, until in self.faults.clock_was_set(by, self._now()):
+            self._wait(name, until)
 
     def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
         """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""
@@ -266,9 +267,8 @@ class Activations:
             log.error("agent %s is made anew in %g s: %s", name, rest, error)
             self._wait(name, now + rest)
             return
-        why = f"{self.faults.often}: {error}"
-        log.critical("agent %s is suspended: %s", name, why)
-        row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)
+        row = self._rows[name]._replace(state=SUSPENDED, why=f"{self.faults.often}: {error}", wake_at=None)
+        log.critical("agent %s is suspended: %s", name, row.why)
         self._rows.note(row)
         self._rows.own.post(Request(partial(register, row), _ignore))
         self.calls.end(row.id)

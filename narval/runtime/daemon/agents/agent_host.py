@@ -7,13 +7,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from narval.errors import NarvalError
 from narval.memory.elements.error_element import read_error
 from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.loop import Delivery, Loop, Request
+from narval.runtime.agent.loop import Delivery, Loop, Request, Settle
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
@@ -95,10 +94,18 @@ class AgentHost:
         """Look again whether there is something to do, or whether it is over."""
         self._main_loop.wake()
 
-    async def submit(self, work: Callable[[Turn], Any]) -> Any:
-        """Do something within a turn; its result once the turn is recorded. Raises what `work` raises."""
+    async def submit(self, work: Callable[[Turn], Any], then: Settle | None = None) -> Any:
+        """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
+        what `work` raises.
+        """
         answer = future()
-        self.post(Request(work, partial(settle, answer)))
+
+        def settled(result: Any, error: BaseException | None) -> None:
+            if then is not None:
+                then(result, error)
+            settle(answer, result, error)
+
+        self.post(Request(work, settled))
         if not self._main_loop.is_at_work:
             await self._main_loop.work_until(answer.done)
         return await answer

@@ -51,6 +51,12 @@ class Faults:
         until = self._until.get(name, now)
         return until - now if until > now else None
 
+    def clock_was_set(self, by: float, now: float) -> list[tuple[str, float]]:
+        """Let agents rest as long as before though the clock was set; those that do, and until when."""
+        self._until = {name: until + by for name, until in self._until.items()}
+        self._moments = {name: [at + by for at in moments] for name, moments in self._moments.items()}
+        return [(name, until) for name, until in self._until.items() if until > now]
+
     def caution(self, name: str, now: float, loop: Loop) -> None:
         """Let an agent that broke down of late have one event a turn, so that it is known which it was, and
         not the events that brought it down twice.

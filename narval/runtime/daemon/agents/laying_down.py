@@ -33,8 +33,10 @@ class LayingDown:
         while (waiting := self._under_way.get(name)) is not None:
             await asyncio.wait([waiting])
 
-    def begin(self, name: str, host: AgentHost, done: asyncio.Future[bool] | None = None) -> None:
-        """Make an agent passive in its next turn, if it has nothing to do then; `done` is told if it is."""
+    def request(self, name: str, host: AgentHost) -> Request:
+        """The request that makes an agent passive in its next turn, if it has nothing to do then; it results
+        in its row, or None.
+        """
 
         def work(turn: Turn) -> AgentRow | None:
             if host.is_in_use or not (self._is_possible and _is_at_rest(host, turn)):
@@ -52,10 +54,8 @@ class LayingDown:
                 settle(waiting)
             if row is not None and error is None:
                 self._let_go(host, row)
-            if done is not None:
-                settle(done, row is not None, error)
 
-        host.post(Request(work, recorded))
+        return Request(work, recorded)
 
 
 def _is_at_rest(host: AgentHost, turn: Turn) -> bool:

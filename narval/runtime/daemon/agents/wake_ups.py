@@ -9,10 +9,15 @@ from narval.runtime.daemon.rounds import Alarm, Rounds
 
 
 class WakeUps:
-    """The moments at which agents are looked after; `come` is called in the round of the nearest."""
+    """The moments at which agents are looked after; `come` is called in the round of the nearest.
 
-    def __init__(self, rounds: Rounds, come: Callable[[float], None]) -> None:
-        self._rounds, self._alarm = rounds, Alarm(come)
+    `clock_was_set` is called with the seconds by which the clock was.
+    """
+
+    def __init__(
+        self, rounds: Rounds, come: Callable[[float], None], clock_was_set: Callable[[float], None]
+    ) -> None:
+        self._rounds, self._alarm = rounds, Alarm(come, clock_was_set)
         self._moments: TimerQueue[str, None] = TimerQueue()
 
     def set(self, name: str, at: float | None) -> None:

@@ -1,0 +1,55 @@
+"""What must hold of each of several agents in one daemon (G9, G96, G97): fresh seeds, many by `make soak`."""
+
+from __future__ import annotations
+
+from random import SystemRandom
+
+import pytest
+
+from narval.memory.elements.changes import Added
+from narval.runtime.store.batch import HOME_AGENT, Batch
+from tests.simulator.boundaries import every_boundary
+from tests.simulator.fleet import Fleet, FleetBoundary
+from tests.simulator.simulation import BrokenError, run
+from tests.simulator.test_simulator import SOAK
+
+FRESH, AT_ONCE = 30, 5
+
+
+@pytest.mark.parametrize("first", range(40_000, 40_000 + FRESH, AT_ONCE))
+def test_G97_what_must_hold_of_each_agent_of_a_fleet_holds(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        run(seed, Fleet)
+
+
+def test_G96_the_daemon_of_a_fleet_may_be_killed_before_and_after_each_commit() -> None:
+    whole, *killed = every_boundary(2, FleetBoundary)
+    assert len(killed) == 2 * whole.commits
+    assert sum(each.crashes for each in killed) == len(killed)
+
+
+def test_a_fleet_sees_what_a_store_loses_of_one_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invariants are no ornament: a store that forgets elements of one agent is found out."""
+    record = Batch.record
+
+    def forgetful(batch: Batch, change: object) -> None:
+        if batch.agent == HOME_AGENT or type(change) is not Added:
+            record(batch, change)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Batch, "record", forgetful)
+    with pytest.raises(BrokenError, match=r"again: python -m tests.simulator 1 --fleet --verbose"):
+        run(1, Fleet, often=1.0)
+
+
+@pytest.mark.soak
+def test_G97_what_must_hold_holds_for_thousands_of_fleets() -> None:
+    first = SystemRandom().randrange(10**6, 10**9)
+    for seed in range(first, first + SOAK):
+        run(seed, Fleet)
+
+
+@pytest.mark.soak
+def test_G96_each_commit_of_many_fleets_may_be_the_last() -> None:
+    first = SystemRandom().randrange(10**6, 10**9)
+    for seed in range(first, first + SOAK // 300):
+        assert list(every_boundary(seed, FleetBoundary))
