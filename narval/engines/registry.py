@@ -43,6 +43,11 @@ def run_kinds() -> Iterator[str]:
     return (kind.run for kind in KINDS.values() if kind.engine)
 
 
+def listed_kinds() -> Iterator[str]:
+    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6)."""
+    return (kind.run for kind in KINDS.values() if kind.engine and not kind.asks)
+
+
 def import_engines(library: Library) -> None:
     """Import the engines of all that a library holds, before the first run waits for one."""
     for kind in runnable_kinds():

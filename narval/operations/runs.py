@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from narval.definitions.library import Definition
 from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
-from narval.engines.registry import engine_of, run_kinds, runnable, runnable_kinds
+from narval.engines.registry import engine_of, listed_kinds, runnable, runnable_kinds
 from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
@@ -105,7 +105,7 @@ def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
 
 
 def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
-    return RunsPage((kind,) if kind is not None else tuple(run_kinds()), **arguments)
+    return RunsPage((kind,) if kind is not None else tuple(listed_kinds()), **arguments)
 
 
 @operation("read", _page)
@@ -119,7 +119,8 @@ async def runs(
 ) -> list[dict[str, Any]]:
     """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    Items of work are left out unless they are the kind asked for (P6). All, oldest first; with `limit` the
+    newest so many, newest first; with `before` only those of lower eids.
     """
     agent, wanted = daemon.agent, _wanted(kind, state=state, name=name)
 

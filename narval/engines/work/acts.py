@@ -123,7 +123,7 @@ def _is_asked(decision: WorkDecision, person: str) -> bool:
     day = decision.day
     return any(
         decision.people.right(person, *audience, decision.out(person), day) is not None
-        for audience in offers(decision.definition, state, named=handed.named)
+        for audience in offers(decision.definition, state, before=handed)
     )
 
 

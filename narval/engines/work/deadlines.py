@@ -41,8 +41,7 @@ def woken(decision: WorkDecision, wake: str) -> None:
 def do_what_is_due(decision: WorkDecision) -> None:
     """Do all that is due by now, in the order of P76."""
     now = decision.event.at
-    lease = lease_end(decision)
-    if lease is not None and lease <= now:
+    while (lease := lease_end(decision)) is not None and lease <= now:
         _end_lease(decision)
     reminder = reminder_at(decision)
     if reminder is not None and reminder <= now:

@@ -13,8 +13,7 @@ from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Failure, Signalled
 from narval.engines.work.changes import ClaimReleased, GivenUp, TurnedAway, WorkChange
-from narval.engines.work.eligibility import asked, offers
-from narval.engines.work.exclusions import answerers
+from narval.engines.work.eligibility import answerers, asked, offers
 from narval.engines.work.state import WorkState
 
 MOST_TURNED_AWAY = 20
@@ -56,6 +55,8 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
         """The right by which a person may act, apart from those who are `out`; None without any."""
+        if self.people.person(person) is None:
+            return None
         day = self.day
         rights = (
             self.people.right(person, *audience, out, day)

@@ -15,7 +15,7 @@ from narval.engines.events import Started
 from narval.engines.work import texts
 from narval.engines.work.changes import Asked, Offered
 from narval.engines.work.decision import NotSoError, WorkDecision
-from narval.engines.work.exclusions import requesters
+from narval.engines.work.eligibility import requesters
 from narval.engines.work.moments import LAST_MOMENT, after
 from narval.errors import ElementError
 from narval.memory.elements.element import Element
