@@ -157,8 +157,7 @@ class Activations:
 
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
-        files, name = self._files, row.name
-        counts = files.followers.of(name)
+        files, name, counts = self._files, row.name, self._files.followers.of(row.name)
         definitions = counts.loaded.library, counts.schemas, counts.settings
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         calls = None if is_suspended else self.calls.of(row.id)
