@@ -16,7 +16,7 @@ from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.daemon import turn as next_turn
+from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import add_all, admitted
 from narval.operations.lookup import active_run, definition_and_state, files_of, find_run, no_definition
 from narval.operations.paging import eids_of, gathered

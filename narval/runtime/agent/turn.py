@@ -123,8 +123,9 @@ class Turn:
                 self._undo(run, event, error.kind, str(error))
             except Exception as error:
                 log.exception("run %d of %s broke down", run.eid, run.name)
-                message = f"narval failed while it followed {run.name}: {error!r}"
-                self._undo(run, event, "internal-error", message)
+                self._undo(
+                    run, event, "internal-error", f"narval failed as it followed {run.name}: {error!r}"
+                )
             else:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
@@ -153,6 +154,8 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
+            if run.kind in self.agent.watches.altered:
+                self.agent.watches.altered[run.kind][run.eid] = None
             if self.agent.watches.index.interested(run.kind):
                 _show(self.transaction, run)
         if transaction.unsettled:
@@ -160,15 +163,7 @@ class Turn:
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
-            self._save(run)
-
-    def _save(self, run: Run) -> None:
-        """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
-        batch, last = self.transaction.batch, self.agent.numbers.last
-        data = codec.encode_snapshot(run.state, run.commands())
-        batch.snapshots.append(SnapshotRow(run.eid, last, data))
-        batch.trimmed.append((run.eid, last, self.agent.history_entries))
-        run.snapshot_taken(len(data))
+            _save(self.transaction, run)
 
     # --- runs that fail ---------------------------------------------------------------------------------
 
@@ -245,3 +240,12 @@ def _show(transaction: Transaction, run: Run) -> None:
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)
+
+
+def _save(transaction: Transaction, run: Run) -> None:
+    """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+    batch, last = transaction.batch, transaction.agent.numbers.last
+    data = codec.encode_snapshot(run.state, run.commands())
+    batch.snapshots.append(SnapshotRow(run.eid, last, data))
+    batch.trimmed.append((run.eid, last, transaction.agent.history_entries))
+    run.snapshot_taken(len(data))

@@ -38,7 +38,7 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings
 from narval.runtime.home.shipped import unloaded
 from narval.runtime.messages.post_office import PostOffice
-from narval.runtime.store.batch import HOME_AGENT, AgentRow
+from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
@@ -287,7 +287,7 @@ def assemble(
     files, bell = home or model, Bell()
     followed = paths_of(files.path, settings.own) if files is not None else ()
     loaded = loader.load(followed) if loaded is None else loaded
-    own = _named(store, settings.name)
+    own = store.of().identity()._replace(name=settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
     people = load_people(files.path if files is not None else None)
     is_up_to_date = None
@@ -314,7 +314,9 @@ def assemble(
     if home is not None:
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
-    rows = AgentRows(host, lambda: in_force.now.name, store.agents())
+    rows = AgentRows(host, lambda: in_force.now.name, store, is_thin=not record_only)
+    if settings.name in rows:
+        raise _taken(settings.name)
     executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
@@ -325,12 +327,7 @@ def assemble(
     return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
 
 
-def _named(store: Store, name: str) -> AgentRow:
-    """The home's own agent, named as the settings say. Raises SettingsError for the name of another."""
-    own = store.of().identity()
-    if any(row.name == name and row.agent != own.agent for row in store.agents()):
-        wanted = "expected a name that no other agent of this home has"
-        raise SettingsError(
-            f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one"
-        )
-    return own._replace(name=name)
+def _taken(name: str) -> SettingsError:
+    """The error that the home's own agent is to have the name of another."""
+    wanted = "expected a name that no other agent of this home has"
+    return SettingsError(f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one")

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from narval.definitions.people.directory import Directory
+from narval.engines.engine import HeedsPeople
+from narval.engines.events import PersonsAct, Signalled
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
@@ -74,11 +76,12 @@ class Followers:
                 host.post(Request(partial(self._take_over, host), _ignore))
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
-        files = self.of(host.name)
+        files, people = self.of(host.name), host.agent.lookup.people
         use_for(host, files.loaded, self._now().people)
         host.use_settings(files.settings)
         turn.surroundings.use_schemas(files.schemas)
         sync(turn, files)
+        tell_of_people(turn, people)
 
 
 def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
@@ -98,6 +101,18 @@ def use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
     host.agent.lookup.use_people(people)
     modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
     host.dispatcher.targets.use(loaded.library, modules)
+
+
+def tell_of_people(turn: Turn, before: Directory) -> None:
+    """Tell the runs that rest on it that the directory of people is another than before (P18)."""
+    agent = turn.agent
+    if agent.lookup.people == before:
+        return
+    for run in list(agent.runs.active.values()):
+        engine: object = run.engine
+        name = engine.heeds_people(run.state) if isinstance(engine, HeedsPeople) and run.state else ""
+        if name:
+            turn.tell(run.eid, Signalled(0, 0.0, "", name, act=PersonsAct("")))
 
 
 def _ignore(value: Any, error: Any) -> None:

@@ -85,7 +85,7 @@ class Look(Store):
         """The messages between its agents, to be read."""
         return DatabaseLetters(self._tables.read, self._tables.name)
 
-    def agents(self) -> list[AgentRow]:
+    def agents(self) -> Iterator[AgentRow]:
         """All agents, by number."""
         return self._tables.agents()
 

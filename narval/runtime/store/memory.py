@@ -160,9 +160,9 @@ class VolatileStore(Store):
             known = self._agents[agent] = self._new(agent)
         return known
 
-    def agents(self) -> list[AgentRow]:
+    def agents(self) -> Iterator[AgentRow]:
         """All agents that were asked for, by number."""
-        return [self._agents[number].identity() for number in sorted(self._agents)]
+        return (self._agents[number].identity() for number in sorted(self._agents))
 
     def held(self) -> list[tuple[int, int, int]]:
         """None: its agents are in memory."""

@@ -130,9 +130,9 @@ class Tables:
         with self._rows(name, given) as rows:
             yield from rows
 
-    def agents(self) -> list[AgentRow]:
+    def agents(self) -> Iterator[AgentRow]:
         """All agents, by number. Raises StoreError."""
-        return list(typed(AgentRow, self.read("agents"), "agents", self.name))
+        return typed(AgentRow, self.stream("agents"), "agents", self.name)
 
     @contextmanager
     def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
@@ -233,7 +233,7 @@ class Database(Store):
         """The messages between its agents, to be read."""
         return DatabaseLetters(self._tables.read, self._tables.name)
 
-    def agents(self) -> list[AgentRow]:
+    def agents(self) -> Iterator[AgentRow]:
         """All agents, by number."""
         return self._tables.agents()
 

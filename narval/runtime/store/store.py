@@ -103,8 +103,8 @@ class Store(Protocol):
     def letters(self) -> Letters:
         """The messages between its agents, to be read."""
 
-    def agents(self) -> list[AgentRow]:
-        """All agents, by number. Raises StoreError."""
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents, by number, as they are wanted. Raises StoreError."""
 
     def held(self) -> list[tuple[int, int, int]]:
         """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""

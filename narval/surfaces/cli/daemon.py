@@ -24,6 +24,7 @@ from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
+from narval.surfaces.cli.work.tables import ITEMS
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,9 +74,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations import daemon as operations
+    from narval.operations.daemon import requests as operations
+    from narval.operations.daemon.status import status as status_of
     from narval.operations.definitions import definitions
-    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -185,6 +186,9 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     if summary["later"]:
         click.echo("\nto come:")
         table(LATER, summary["later"])
+    if summary["asked"]:
+        click.echo("\nwaits for people (`narval work`):")
+        table(ITEMS, summary["asked"])
 
 
 @contextmanager

@@ -237,6 +237,24 @@ async def test_G8_of_a_passive_agent_nothing_is_left_in_memory_but_its_row(scene
 
 
 @in_a_loop
+async def test_G8_a_daemon_keeps_of_passive_agents_their_names_and_looks_up_the_rest(scene: Scene) -> None:
+    daemon = await opened(scene, "ada", "bob", "cat")
+    await ask(daemon, "bob", "start", name="w.later")
+    await ask(daemon, "", "passivate", name="bob")
+    await ask(daemon, "", "suspend", name="cat")
+    before = daemon.agents.rows.all()
+    assert [row.name for row in daemon.agents.rows.in_full()] == ["cat"]
+    await scene.end()
+    daemon = await scene.open()
+    assert [row.name for row in daemon.agents.rows.in_full()] == ["cat"]
+    assert daemon.agents.rows.all() == before
+    assert daemon.agents.rows["bob"].wake_at == 19 * 86_400.0
+    assert (await ask(daemon, "", "agents"))[2]["next"] == "1970-01-20T00:00:00.000+00:00"
+    assert daemon.rounds.next_moment() == 19 * 86_400.0, "nobody wakes before"
+    await scene.end()
+
+
+@in_a_loop
 async def test_G5_a_moment_activates_the_agent_that_waits_for_it(scene: Scene) -> None:
     daemon = await opened(scene, "ada", "bob")
     run = (await ask(daemon, "ada", "start", name="w.later"))["eid"]

@@ -158,7 +158,7 @@ def test_a_turn_registers_any_agent_and_all_of_them_are_listed(store: Store) -> 
     own = store.of().identity()
     ada = AgentRow(2, "a" * 32, "ada", PASSIVE, "", 17.5)
     store.commit(batch(agents=[ada]))
-    assert store.agents() == [own, ada]
+    assert list(store.agents()) == [own, ada]
     store.commit(batch(2, agents=[ada._replace(state=SUSPENDED, why="asked to")]))
     assert store.of(2).identity() == ada._replace(state=SUSPENDED, why="asked to")
 
@@ -167,7 +167,7 @@ def test_G20_an_agent_goes_with_all_that_it_has(store: Store) -> None:
     fill(store, *AGENTS)
     kept = [content(store, agent) for agent in (1, 3)]
     store.commit(batch(removed_agents=[2]))
-    assert store.agents() == [AGENTS[1], AGENTS[3]]
+    assert list(store.agents()) == [AGENTS[1], AGENTS[3]]
     assert [content(store, agent) for agent in (1, 3)] == kept
     store.commit(batch(agents=[AGENTS[2]]))
     assert not any(found for part, found in content(store, 2).items() if part != "identity")

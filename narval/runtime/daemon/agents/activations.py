@@ -98,13 +98,17 @@ class Activations:
 
     def start(self) -> None:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
-        now, wanted = self._now(), self._files.followers.always_active
-        for row in self._rows.all():
-            is_due = row.wake_at is not None and row.wake_at <= now
-            if row.state == ACTIVE or is_due or (row.name in wanted and row.state != SUSPENDED):
+        now, rows = self._now(), self._rows
+        wanted = {row.name for row in rows.in_full() if row.state == ACTIVE}
+        wanted |= {name for name in self._files.followers.always_active if name in rows}
+        wanted |= {name for at, name in rows.moments if at <= now}
+        for row in sorted(rows[name] for name in wanted):
+            if row.state != SUSPENDED:
                 self.go_on_with(row.name, is_start=True)
-            elif row.wake_at is not None:
-                self._wait(row.name, row.wake_at)
+        for at, name in rows.moments:
+            if name not in wanted:
+                self._wait(name, at)
+        rows.begun()
 
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not at work.
@@ -127,9 +131,10 @@ class Activations:
             self._rest_or_suspend(name, error)
 
     def go_on_soon(self, name: str) -> None:
-        """Activate an agent in the next round, unless it rests: then it will be anyway."""
-        if name not in self._hosts and self.faults.rest(name, self._now()) is None:
-            self._wait(name, self._now())
+        """Activate an agent in the next round, unless it is suspended, or rests: then it will be anyway."""
+        now, row = self._now(), None if name in self._hosts else self._rows.get(name)
+        if row is not None and row.state != SUSPENDED and self.faults.rest(name, now) is None:
+            self._wait(name, now)
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
@@ -205,7 +210,7 @@ class Activations:
         self._files.followers.leave(host)
         self._memory.leave(host)
         performing = host.dispatcher
-        self.calls.keep(performing.identity.id, performing.in_flight, partial(self._come_back, name))
+        self.calls.keep(performing.identity.id, performing.in_flight, partial(self.go_on_soon, name))
         host.give_up(error)
 
     # --- coming to rest -------------------------------------------------------------------------------
@@ -225,12 +230,6 @@ class Activations:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
                     host.post(self._laying_down.request(name, host))
-
-    def _come_back(self, name: str) -> None:
-        """Activate an agent that is passive: something has come of a call of it."""
-        row = self._rows.get(name)
-        if row is not None and row.state != SUSPENDED and self.faults.rest(name, self._now()) is None:
-            self._wait(name, self._now())
 
     def _wait(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment; None: no more."""

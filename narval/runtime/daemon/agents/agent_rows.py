@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
@@ -11,17 +11,30 @@ from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.home.agents.settings import agent_name
 from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
 from narval.runtime.store.statements import new_agent
+from narval.runtime.store.store import Store
 
 SHOWN = 20
 """The most names that a refusal lists."""
 
 
 class AgentRows:
-    """The rows of all agents but `own`, whose turns write them; `own_name` is how that is called now."""
+    """The rows of all agents but `own`, whose turns write them; `own_name` is how that is called now.
 
-    def __init__(self, own: AgentHost, own_name: Callable[[], str], rows: Iterable[AgentRow]) -> None:
+    With `is_thin`, of those that are passive only name and number are in memory: the store has the rest.
+    """
+
+    def __init__(self, own: AgentHost, own_name: Callable[[], str], store: Store, *, is_thin: bool) -> None:
         self.own, self.own_name = own, own_name
-        self._rows = {row.name: row for row in rows if row.agent != HOME_AGENT}
+        self._store, self._is_thin = store, is_thin
+        self._rows: dict[str, AgentRow | int] = {}
+        """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
+        self.moments: list[tuple[float, str]] = []
+        """Moments at which agents are to be activated, as the store has them at the start; in no order."""
+        for row in store.agents():
+            if row.agent != HOME_AGENT:
+                self.note(row)
+                if row.wake_at is not None:
+                    self.moments.append((row.wake_at, row.name))
         self._last = 0
         """The highest number that was given, or that messages name: a number means one agent for ever."""
         self._leaving: dict[str, AgentRow] = {}
@@ -34,24 +47,40 @@ class AgentRows:
         return name in self._rows
 
     def __getitem__(self, name: str) -> AgentRow:
-        return self._rows[name]
+        known = self._rows[name]
+        return known if isinstance(known, AgentRow) else self._store.of(known).identity()
 
     def get(self, name: str) -> AgentRow | None:
         """An agent besides the home's own; None where there is none of that name."""
-        return self._rows.get(name)
+        return self[name] if name in self._rows else None
 
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
-        return sorted(self._rows.values())
+        thin = self._is_thin and any(isinstance(known, int) for known in self._rows.values())
+        stored = {row.name: row for row in self._store.agents()} if thin else {}
+        rows = ((name, known) for name, known in self._rows.items())
+        return sorted(known if isinstance(known, AgentRow) else stored[name] for name, known in rows)
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of the agents besides the home's own."""
+        return (known if isinstance(known, int) else known.agent for known in self._rows.values())
+
+    def in_full(self) -> list[AgentRow]:
+        """The agents that are in memory whole: at work, also when the last daemon ended, or suspended."""
+        return [known for known in self._rows.values() if isinstance(known, AgentRow)]
+
+    def begun(self) -> None:
+        """Forget the moments of the start: they are looked after."""
+        self.moments = []
 
     def address(self, name: str) -> AgentRow | None:
         """An agent, the home's own among them; None where there is none of that name."""
         own = self.own.dispatcher.identity
-        return own._replace(name=name) if name == self.own_name() else self._rows.get(name)
+        return own._replace(name=name) if name == self.own_name() else self.get(name)
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError where there is none of that name."""
-        found = self._rows.get(name)
+        found = self.get(name)
         if found is not None:
             return found
         own = self.own_name()
@@ -71,16 +100,21 @@ class AgentRows:
             raise RequestError(f"expected {error}, got {name!r:.80}") from None
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
-        taken = (*self._rows.values(), *self._leaving.values())
-        named = self._last or self.own.mail.office.letters.last_correspondent()
-        number = self._last = 1 + max((HOME_AGENT, named, *(row.agent for row in taken)))
-        row = self._rows[name] = new_agent(number, name)._replace(state=state)
+        self._last = 1 + (self._last or self._highest())
+        row = self._rows[name] = new_agent(self._last, name)._replace(state=state)
         try:
             await self.own.submit(lambda turn: register(row, turn))
         except BaseException:
             del self._rows[name]
             raise
+        self.note(row)
         return row
+
+    def _highest(self) -> int:
+        """The highest number that an agent has, or that messages name."""
+        leaving = (row.agent for row in self._leaving.values())
+        named = self.own.mail.office.letters.last_correspondent()
+        return max((HOME_AGENT, named, *self.numbers(), *leaving))
 
     async def put(self, row: AgentRow) -> AgentRow:
         """Register an agent as it is now."""
@@ -95,15 +129,16 @@ class AgentRows:
             turn.transaction.batch.removed_agents.append(row.agent)
             tell(turn)
 
-        self._leaving[row.name] = self._rows.pop(row.name)
+        del self._rows[row.name]
+        self._leaving[row.name] = row
         try:
             await self.own.submit(leave)
         finally:
             del self._leaving[row.name]
 
     def note(self, row: AgentRow) -> None:
-        """Take note of how an agent is registered now."""
-        self._rows[row.name] = row
+        """Take note of how an agent is registered now; as passive not before it is recorded."""
+        self._rows[row.name] = row.agent if self._is_thin and row.state == PASSIVE else row
 
 
 def register(row: AgentRow, turn: Turn) -> None:

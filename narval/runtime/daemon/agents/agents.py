@@ -28,12 +28,16 @@ class Agents:
 
     def start(self) -> None:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
-        own, rows = self.rows.own, self.rows.all()
-        own.mail.office.open((own.mail.identity, *rows), self._mail_came)
+        own = self.rows.own
+        own.mail.office.open(self._everybody(), self._mail_came)
         own.mail.mailbox.open()
         self.at_work.start()
-        for row in rows:
-            own.mail.office.remind(row.agent)
+        for number in self.rows.numbers():
+            own.mail.office.remind(number)
+
+    def _everybody(self) -> Iterator[AgentRow]:
+        yield self.rows.own.mail.identity
+        yield from self.rows.all()
 
     def knows_run(self, name: str, run: int) -> bool:
         """True unless it is certain that an agent has no such run."""

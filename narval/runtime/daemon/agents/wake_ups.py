@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 
-from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.daemon.rounds import Alarm, Rounds
 
 
 class WakeUps:
     """The moments at which agents are looked after; `come` is called in the round of the nearest.
 
-    `clock_was_set` is called with the seconds by which the clock was.
+    `clock_was_set` is called with the seconds by which the clock was. The heap may have moments that count no
+    more: they are dropped when they come to the top, or are most of it.
     """
 
     def __init__(
         self, rounds: Rounds, come: Callable[[float], None], clock_was_set: Callable[[float], None]
     ) -> None:
         self._rounds, self._alarm = rounds, Alarm(come, clock_was_set)
-        self._moments: TimerQueue[str, None] = TimerQueue()
+        self._heap: list[tuple[float, str]] = []
+        self._at: dict[str, float] = {}
+        self._asked: float | None = None
+        """The moment of the alarm."""
 
     def set(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment, and not at the one before; None: no more."""
         if at is None:
-            self._moments.discard(name)
+            self._at.pop(name, None)
         else:
-            self._moments.push(at, name, None)
-        self._rounds.call_at(self._moments.next(), self._alarm)
+            self._at[name] = at
+            heapq.heappush(self._heap, (at, name))
+        if len(self._heap) > 2 * len(self._at) + 64:
+            self._heap = [(moment, other) for other, moment in self._at.items()]
+            heapq.heapify(self._heap)
+        self._ask()
 
     def due(self, now: float) -> Iterator[str]:
         """The agents whose moment has come, which they have no more then."""
-        while (due := self._moments.pop_due(now)) is not None:
-            yield due[1]
-        self._rounds.call_at(self._moments.next(), self._alarm)
+        self._asked = None
+        while (at := self._next()) is not None and at <= now:
+            _, name = heapq.heappop(self._heap)
+            del self._at[name]
+            yield name
+        self._ask()
+
+    def _next(self) -> float | None:
+        heap, moments = self._heap, self._at
+        while heap and moments.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def _ask(self) -> None:
+        at = self._next()
+        if at != self._asked:
+            self._asked = at
+            self._rounds.call_at(at, self._alarm)
