@@ -16,12 +16,13 @@ from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.active_memory import resident
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.folder_agents import is_held
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
-from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.home.agents.settings import LIMITS, AgentSettings
 from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
@@ -41,22 +42,30 @@ async def agents(daemon: Daemon) -> list[dict[str, Any]]:
 
 @operation("read")
 async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """An agent: its state, its folder, the settings and definitions that count for it, and their faults."""
-    own = daemon.files.settings.name
-    row = daemon.agents.rows.find(name) if name != own else daemon.agents.rows.own.agent.store.identity()
-    form = (await agents(daemon))[0] if name == own else _form(daemon, row)
-    counts = daemon.files.own(None) if name == own else daemon.files.followers.of(name)
-    home, folder = daemon.home, f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
-    place = home.path / (folder or "") if home is not None and (folder or name == own) else None
-    return {
-        **form,
+    """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
+    the faults of its files.
+
+    The `used` of messages is null; a limit of calls is null where it is all places but one.
+    """
+    own = name == daemon.files.settings.name
+    row = daemon.agents.rows.own.agent.store.identity() if own else daemon.agents.rows.find(name)
+    counts = daemon.files.own(None) if own else daemon.files.followers.of(name)
+    folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
+    place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
+    shown = {
+        "name": name,
+        "state": ACTIVE if own else daemon.agents.state_of(row),
+        "why": row.why or None,
         "id": row.id,
         "folder": folder,
         "settings": _said(counts.settings),
-        "definitions": len(list(counts.loaded.library)),
         "inbox": standing(place)._asdict() if place is not None else None,
         "faults": [json_forms.fault(fault) for fault in counts.faults],
     }
+    if own:
+        return {**shown, "limits": _limits(daemon, daemon.agents.rows.own)}
+    async with daemon.agents.asked(name) as host:
+        return {**shown, "limits": _limits(daemon, host)}
 
 
 @operation("write")
@@ -75,6 +84,22 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
     await daemon.files.reload()
     return _form(daemon, daemon.agents.rows.find(name))
+
+
+def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
+    """The limits of an agent, and what it uses of each (G16)."""
+    agent, settings = host.agent, host.settings
+    used = {
+        "elements": len(agent.memory.elements),
+        "bytes": agent.memory.elements.bytes,
+        "element_bytes": None,
+        "runs": len(agent.runs.active),
+        "moments": len(agent.clockwork.timers),
+        "calls": daemon.executor.places.count(host.name),
+        "messages": None,
+        "definitions": len(agent.library),
+    }
+    return [{"what": what, "used": count, "limit": getattr(settings, what)} for what, count in used.items()]
 
 
 @operation("write")
@@ -148,7 +173,9 @@ def _form(
 
 
 def _said(settings: AgentSettings) -> dict[str, Any]:
+    """The settings of an agent but its limits, as plain data."""
     said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
+    said = {key: value for key, value in said.items() if key not in LIMITS}
     return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
 
 

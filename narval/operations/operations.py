@@ -18,7 +18,7 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
     "daemon.requests": ("stop", "reload", "log"),
-    "agents": ("agents", "show_agent", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send"),
+    "agents": ("agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send", "show_agent"),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),

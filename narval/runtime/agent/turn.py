@@ -10,11 +10,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
-from narval.engines.events import CallStarting, Cancelled, Event, Matched, Produced, Returned, TimerFired
+from narval.engines.events import (
+    CallStarting,
+    Cancelled,
+    Event,
+    Failure,
+    Matched,
+    Produced,
+    Returned,
+    TimerFired,
+)
 from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
-from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.controls import Controls
 from narval.runtime.agent.effects import TurnEffects, do_later
 from narval.runtime.agent.forgetting import forget_run
@@ -92,7 +101,7 @@ class Turn:
 
         Raises StoreError.
         """
-        run = self.agent.runs.active.get(run_eid)
+        run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
@@ -100,6 +109,8 @@ class Turn:
                 return False
             if event.elements and event.elements[-1].to:
                 return _tell_and_send(self, run, event)
+            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
@@ -220,10 +231,23 @@ class Turn:
 
     def _leave_out(self, piece: Job | Offer) -> bool:
         """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
-        why = self.transaction.telling.reason(0, piece)
-        if why:
+        if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
+    """The event that a run is told of what its call gave: a failure where memory has no room for that (G16).
+
+    A source is given up then.
+    """
+    over = transaction.agent.no_room_for([element.xml for element in event.elements])
+    if not over:
+        return event
+    log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
+    if type(event) is Produced:
+        transaction.outer.append((run, CancelCall(event.call)))
+    return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
 
 
 def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:

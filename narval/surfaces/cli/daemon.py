@@ -293,8 +293,8 @@ def log(session: Session, follow: bool, lines: int) -> None:
 
 # --- agents -------------------------------------------------------------------------------------------
 
-ACTS = ("show", "add", "suspend", "resume", "passivate", "remove")
-"""The words for one agent; all but the first change which there are, or the state of one."""
+ACTS = ("add", "show", "suspend", "resume", "passivate", "remove")
+"""The words for one agent; all but show change which there are, or the state of one."""
 
 _EXAMPLE = """\
 narval agents
@@ -308,7 +308,7 @@ narval agents remove ada --now"""
 
 @command("agents", example=_EXAMPLE, alters=True)
 @click.argument(
-    "act", metavar="[show|add|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
+    "act", metavar="[add|show|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
 )
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
 @click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
@@ -325,11 +325,11 @@ def agents(
     """List the agents of the home, or change which there are.
 
     Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
-    others follow the home's definitions. `show` tells what counts for one; `add` makes one, and with
-    --collection a folder, in which agent.toml says that it follows those and its own; `suspend` lets one do
-    nothing until `resume`: what it is asked waits; `passivate` takes one out of memory until it has something
-    to do, as happens by itself; `remove` lets one go with all that it has. The home's own agent is always
-    active. Any other command asks another with --agent NAME.
+    others follow the home's definitions. `add` makes one, and with --collection a folder, in which agent.toml
+    says that it follows those and its own; `show` tells what counts for one, and what it has of all that is
+    limited; `suspend` lets one do nothing until `resume`: what it is asked waits; `passivate` takes one out
+    of memory until it has something to do, as happens by itself; `remove` lets one go with all that it has.
+    The home's own agent is always active. Any other command asks another with --agent NAME.
     """
     if act is None:
         rows = session.ask("agents")

@@ -70,6 +70,7 @@ class AgentHost:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
+        self.agent.use_settings(settings)
         self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property

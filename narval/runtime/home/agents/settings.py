@@ -35,6 +35,11 @@ HOME_COLLECTION, OWN = "home", "own"
 """The collections that are the home's own folders, and those of the agent itself."""
 
 
+LIMITS = frozenset(
+    ("elements", "bytes", "element_bytes", "runs", "moments", "calls", "messages", "definitions")
+)
+"""The settings that are limits (G16)."""
+
 Given = Mapping[str, Any]
 """The settings that a file says of an agent, by name."""
 

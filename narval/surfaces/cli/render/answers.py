@@ -29,6 +29,7 @@ from narval.surfaces.cli.render.tables import (
     CALLS,
     CALLS_OF_RUN,
     LATER,
+    LIMITS,
     PARTS,
     RUNS,
     SNIPPET,
@@ -110,23 +111,26 @@ def agent(shown: Row) -> None:
     fields(
         [
             ("folder", shown["folder"]),
-            ("follows", f"{counted(shown['definitions'], 'definition')}"),
             ("inbox", _inbox_of(shown["inbox"])),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
-            *((name, clean(_setting(value))) for name, value in settings.items()),
+            *((name, clean(_setting(name, value))) for name, value in settings.items()),
         ]
     )
+    _section("", LIMITS, shown["limits"])
 
 
-def _setting(value: Any) -> str:
+_DURATIONS = ("forget_after", "idle_after", "keep")
+
+
+def _setting(name: str, value: Any) -> str:
     """A setting as people read it."""
+    if name in _DURATIONS:
+        return duration(value)
     if isinstance(value, dict):
-        return "; ".join(f"{name}: {_setting(inner)}" for name, inner in value.items())
+        return "; ".join(f"{key}: {_setting(key, inner)}" for key, inner in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_setting(inner) for inner in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
+        return ", ".join(_setting("", inner) for inner in value)
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 MOST_LINES = 10
@@ -315,10 +319,28 @@ def _wait(wait: Row) -> Iterator[str]:
         yield f"  it is call {call['call']}{_given(call['inputs'])}"
         if call.get("place"):
             yield f"  it waits for a place: {clean(call['place'])}"
+        if call.get("at"):
+            yield from _elsewhere(call["at"])
     for run_of_call in wait.get("runs", ()):
         yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
     for condition in wait["conditions"]:
         yield from _condition(condition)
+
+
+def _elsewhere(at: Row) -> Iterator[str]:
+    """A call that another agent answers (G37), and what its run waits for."""
+    agent, since = clean(at["agent"]), f" since {moment(at['since'])}"
+    if at["run"] is None:
+        yield {
+            "gone": f"  there is no agent {agent} any more",
+            "answered": f"  {agent} has answered, and that is on its way",
+        }.get(at["state"], f"  {agent} has not taken it{since}: it is {at.get('agent_state')}")
+        return
+    how = f"`narval why {at['run']} --agent {agent}`"
+    run = f"run {at['run']} of {clean(at['name'])} is {clean(at['state'])}"
+    yield f"  {agent} has it{since}: {run}, see {how}"
+    for wait in at["waiting"]:
+        yield from (f"    {line}" for line in _wait(wait) if line)
 
 
 def _condition(condition: Row) -> Iterator[str]:
