@@ -6,6 +6,7 @@ NarvalError
 ├── ElementError         the sender of an element: it is malformed, hostile or refused by its schema
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
+│   ├── WorkRefusedError  the rules of an item of work refuse an act
 │   └── TokenError       a process refuses an operation on its tokens
 │       ├── NoTokenError             it has no such token, or several where one is meant
 │       ├── TokenCompleteError       the token is complete already
@@ -94,6 +95,17 @@ class ActionError(NarvalError):
 
 class RequestError(NarvalError):
     """A wrong request: no such run, no such definition, a wrong argument."""
+
+
+class WorkRefusedError(RequestError):
+    """An act on an item of work that its rules refuse; nothing has changed. `kind` is a stable word (P82).
+
+    `detail` is data about it, as JSON, or "".
+    """
+
+    def __init__(self, kind: str, message: str, detail: str = "") -> None:
+        self.kind, self.detail = kind, detail
+        super().__init__(message)
 
 
 class TokenError(RequestError):

@@ -160,6 +160,14 @@ class HasEnvironment(Protocol):
         """
 
 
+@runtime_checkable
+class HeedsPeople(Protocol):
+    """An engine whose runs rest on what the directory of people says."""
+
+    def heeds_people(self, state: Any, /) -> str:
+        """The signal by which a run is told that the directory is another; "" if that alters nothing."""
+
+
 def instead_of_retry(engine: Engine) -> str:
     """The advice that follows a refusal to begin a run again; "" if the kind gives none."""
     instead: str = getattr(engine, "instead_of_retry", "")

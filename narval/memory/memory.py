@@ -38,25 +38,25 @@ class Memory:
         self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
         self.reserved: set[int] = set()
-        self._elements = ElementTable()
+        self.elements = ElementTable()
         self._rendered: dict[int, Callable[[int], Element]] = {}
-        self.index = ElementIndex(self._elements)
+        self.index = ElementIndex(self.elements)
 
     # --- reading --------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._elements) + len(self._rendered)
+        return len(self.elements) + len(self._rendered)
 
     def __contains__(self, eid: object) -> bool:
-        return eid in self._elements or eid in self._rendered
+        return eid in self.elements or eid in self._rendered
 
     def __iter__(self) -> Iterator[int]:
         """All eids, oldest first."""
-        return heapq.merge(self._elements, sorted(self._rendered))
+        return heapq.merge(self.elements, sorted(self._rendered))
 
     def element(self, eid: int) -> Element | None:
         """The element of that eid; None when there is none or it was forgotten."""
-        found = self._elements.get(eid)
+        found = self.elements.get(eid)
         if found is not None:
             return found
         render = self._rendered.get(eid)
@@ -68,7 +68,7 @@ class Memory:
 
     def tree(self, element: Element) -> Tree:
         """The tree of an element, in memory or not; from a bounded cache."""
-        return self._elements.tree(element)
+        return self.elements.tree(element)
 
     def is_available(self, eid: int, scope: MarkScope | None) -> bool:
         """True if an element is there, neither replaced nor reserved, and not used by `scope` (N18)."""
@@ -78,7 +78,7 @@ class Memory:
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The `eids` that fit and are available, in the order given."""
-        outdated, reserved, name_of = self.outdated, self.reserved, self._elements.name
+        outdated, reserved, name_of = self.outdated, self.reserved, self.elements.name
         used = self.marks.get(scope, ()) if scope is not None else ()
         for eid in eids:
             if eid in used or eid in outdated or eid in reserved:
@@ -151,9 +151,9 @@ class Memory:
         for element, declared, outdated in kept:
             eid = element.eid
             if declared:  # its bytes may be shared by many agents, so it is not packed
-                self._elements.add(element)
+                self.elements.add(element)
             else:
-                self._elements.add_old(element)
+                self.elements.add_old(element)
             self.index.add(element)
             if declared:
                 self.declared[eid] = declared
@@ -176,7 +176,7 @@ class Memory:
 
     def _fits(self, eid: int, bound: Bound) -> bool:
         element = self.element(eid)
-        return element is not None and bound.test(self._elements.tree(element))
+        return element is not None and bound.test(self.elements.tree(element))
 
     def _candidates(self, bound: Bound) -> Iterable[int]:
         found = self.index.candidates(bound)
@@ -189,7 +189,7 @@ class Memory:
     def _add(self, change: changes.Added) -> Change:
         element = change.element
         eid = element.eid
-        self._elements.add(element)
+        self.elements.add(element)
         self.index.add(element)
         if change.declared:
             self.declared[eid] = change.declared
@@ -200,7 +200,7 @@ class Memory:
         return change
 
     def _remove(self, eid: int) -> None:
-        element = self._elements.pop(eid)
+        element = self.elements.pop(eid)
         if element is not None:
             self.index.discard(element)
             self.declared.pop(eid, None)
@@ -262,14 +262,14 @@ def _release(memory: Memory, change: changes.Released) -> Change | None:
 def _outdate(memory: Memory, change: changes.Outdated) -> Change | None:
     new = _without(change.eids, memory.outdated)
     memory.outdated.update(new)
-    for element in filter(None, map(memory._elements.get, new)):
+    for element in filter(None, map(memory.elements.get, new)):
         memory.index.result_sets.discard(element)
     return _news(change, new)
 
 
 def _unoutdate(memory: Memory, change: changes.Outdated) -> None:
     memory.outdated.difference_update(change.eids)
-    for element in filter(None, map(memory._elements.get, change.eids)):
+    for element in filter(None, map(memory.elements.get, change.eids)):
         memory.index.result_sets.drop_named(element.name)
 
 

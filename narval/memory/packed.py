@@ -36,9 +36,11 @@ _decode = msgspec.msgpack.Decoder(_Fields).decode
 class ElementTable:
     """Elements by eid, in the order in which they were added, and their trees."""
 
-    __slots__ = ("_kept", "_names", "_numbers", "_trees", "_young")
+    __slots__ = ("_kept", "_names", "_numbers", "_trees", "_young", "bytes")
 
     def __init__(self) -> None:
+        self.bytes = 0
+        """The bytes of all their XML (G16)."""
         self._kept: dict[int, Element | bytes] = {}
         self._young: list[int] = []
         self._names: list[str] = []
@@ -49,6 +51,7 @@ class ElementTable:
     def add(self, element: Element) -> None:
         """Add the youngest element."""
         self._kept[element.eid] = element
+        self.bytes += len(element.xml)
         self._young.append(element.eid)
         if len(self._young) >= YOUNG + TOGETHER:
             self._age()
@@ -56,12 +59,14 @@ class ElementTable:
     def add_old(self, element: Element) -> None:
         """Add an element from a store, packed at once, since it may not be looked at for long."""
         self._kept[element.eid] = self._packed(element)
+        self.bytes += len(element.xml)
 
     def pop(self, eid: int) -> Element | None:
         """Remove an element and return it; None when there is none of that eid."""
         element = self.get(eid)
         if element is not None:
             del self._kept[eid]
+            self.bytes -= len(element.xml)
             self._trees.drop(eid)
         return element
 

@@ -14,6 +14,7 @@ from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.active_memory import resident
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
@@ -36,6 +37,36 @@ async def agents(daemon: Daemon) -> list[dict[str, Any]]:
 async def add_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     """Make an agent, which follows the definitions of the home, with a memory of its own."""
     return _form(daemon, await daemon.agents.rows.add(name))
+
+
+@operation("read")
+async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
+    """One agent: its state, and what it has of each thing that is limited, with the limit (G16).
+
+    The `used` of messages is null; a limit of calls is null where it is all places but one.
+    """
+    own = daemon.agents.rows.own
+    if name == daemon.files.settings.name:
+        return {"name": name, "state": ACTIVE, "limits": _limits(daemon, own)}
+    state = daemon.agents.state_of(daemon.agents.rows.find(name))
+    async with daemon.agents.asked(name) as host:
+        return {"name": name, "state": state, "limits": _limits(daemon, host)}
+
+
+def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
+    """The limits of an agent, and what it uses of each (G16)."""
+    agent, settings = host.agent, host.settings
+    used = {
+        "elements": len(agent.memory.elements),
+        "bytes": agent.memory.elements.bytes,
+        "element_bytes": None,
+        "runs": len(agent.runs.active),
+        "moments": len(agent.clockwork.timers),
+        "calls": daemon.executor.places.count(host.name),
+        "messages": None,
+        "definitions": len(agent.library),
+    }
+    return [{"what": what, "used": count, "limit": getattr(settings, what)} for what, count in used.items()]
 
 
 @operation("write")

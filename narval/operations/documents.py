@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from narval.errors import ElementError
+from narval.errors import ElementError, RequestError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.element import Origin
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.turn import Turn
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.system.time_slice import TimeSlice
@@ -45,6 +46,13 @@ def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None)
     """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
     raise_if_refused(turn, elements)
     return [turn.add(element, origin) for element in elements]
+
+
+def raise_if_over_limit(turn: Turn, elements: Sequence[bytes], runs: int = 0) -> None:
+    """Raise RequestError where memory has no room for elements, or the agent none for so many runs (G16)."""
+    over = turn.agent.no_room_for(elements) or (turn.agent.no_room_for_runs(runs) if runs else "")
+    if over:
+        raise RequestError(f"{OVER_LIMIT}: {over}")
 
 
 def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:

@@ -96,7 +96,9 @@ def _calls(agent: AgentState, found: Run, context: Iterable[int], under_way: Ite
             row = rows.setdefault(origin.call, _call(origin.call, origin.step, origin.inputs, []))
             row["gave"].append(eid)
     for call in under_way:
-        rows[call.call] = _call(call.call, call.step, given_to(call), None)
+        row = rows[call.call] = _call(call.call, call.step, given_to(call), None)
+        if call.agent:
+            row["agent"] = call.agent
     return list(rows.values())
 
 

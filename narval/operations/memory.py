@@ -16,7 +16,7 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import admitted, raise_if_refused
+from narval.operations.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.operations.lookup import find_run
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
@@ -41,6 +41,7 @@ async def add(
         raise RequestError(f"one element replaces another: expected one, got {len(found)}")
 
     def work(turn: Turn) -> list[int]:
+        raise_if_over_limit(turn, found)
         if turn.surroundings.schemas is not schemas:
             raise_if_refused(turn, found)
         if replace is not None:

@@ -16,14 +16,19 @@ from narval.operations.registry import ASKER, Operation
 from narval.runtime.daemon.daemon import Daemon
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
-    "status": ("status",),
-    "daemon": ("stop", "reload", "log"),
-    "agents": ("agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send"),
+    "daemon.status": ("status",),
+    "daemon.requests": ("stop", "reload", "log"),
+    "agents": ("agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send", "show_agent"),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
     "why": ("why",),
     "signals": ("signal",),
+    "work.items": ("worklist", "work_item"),
+    "work.acts": (
+        "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign",
+    ),
+    "work.log": ("work_log",),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

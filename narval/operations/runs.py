@@ -16,8 +16,8 @@ from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Element, Origin
 from narval.operations import dot, json_forms
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.daemon import turn as next_turn
-from narval.operations.documents import add_all, admitted
+from narval.operations.daemon.requests import turn as next_turn
+from narval.operations.documents import add_all, admitted, raise_if_over_limit
 from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
@@ -76,6 +76,8 @@ async def _start(
         if (refused := cannot_start(definition)) is not None:
             raise TokenError(*refused)
         attributes = _attributes(definition, environment) if environment else {}
+        given = [element for context in contexts for element in context]
+        raise_if_over_limit(turn, given, runs=len(contexts))
         admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
         started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)
         return [run for run in started if run is not None]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import Any
 
+from narval.engines.commands import Call
 from narval.engines.engine import Wait
 from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
@@ -38,6 +39,9 @@ TOLD = 50
 LOOKED_AT = 500
 """The number of elements of the right name, newest first, among which the nearest is sought."""
 
+MOST_FOLLOWED = 5
+"""So many agents that wait for one another are looked at, each for the next."""
+
 
 @operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
@@ -51,14 +55,46 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
         return await _story(daemon, element)
-    found = find_run(daemon, run)
-    definition, state = definition_and_state(daemon, found)
-    answer = explain(daemon.agent, daemon.rounds.clock.now(), found, definition, state, id)
+    return await _explained(daemon, find_run(daemon, run), MOST_FOLLOWED, id)
+
+
+async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
+    """The answer of `explain`, and where the calls are that are waited for, at so many other agents (G37)."""
+    definition, state = definition_and_state(daemon, run)
+    answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
     for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
+        if call.get("agent"):
+            call["at"] = await _whereabouts(daemon, run.calls[call["call"]], left)
+            continue
         asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
         if asked is not None and (place := daemon.executor.places.waits_for(asked)):
             call["place"] = place
     return answer
+
+
+async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
+    """The agent that has a call, since when, and the run that answers it, with all that this waits for, at
+    so many more agents (G37).
+
+    `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
+    """
+    known: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
+    row = daemon.agents.rows.address(call.agent)
+    if row is None:
+        return {**known, "state": "gone"}
+    id = daemon.host.mail.calls.id_of(call)
+    waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
+    if (message := next(waiting, None)) is not None:
+        there = daemon.agents.state_of(row)
+        return {**known, "since": moment(message.at), "state": "untaken", "agent_state": there}
+    async with daemon.of(call.agent) as other:
+        eid = other.agent.runs.by_call.get(id)
+        if eid is None:
+            return {**known, "state": "answered"}
+        run = other.agent.runs[eid]
+        told = await _explained(other, run, left - 1) if left else {"waiting": []}
+        found = {"run": eid, "name": run.name, "state": run.status, "since": moment(run.started)}
+        return {**known, **found, "waiting": told["waiting"]}
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
@@ -245,7 +281,11 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         line["runs"] = children
     under_way = [run.calls[call] for call in wait.calls if call in run.calls]
     if under_way:
-        line["calls"] = [{"call": call.call, "inputs": list(json_forms.given_to(call))} for call in under_way]
+        line["calls"] = [
+            {"call": call.call, "inputs": list(json_forms.given_to(call))}
+            | ({"agent": call.agent} if call.agent else {})
+            for call in under_way
+        ]
     return line
 
 

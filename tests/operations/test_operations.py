@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ import narval
 from narval import operations as package
 from narval.errors import ElementError, PatternError, RequestError
 from narval.operations.asker import PROGRAM, SCOPES, Asker, Scope
-from narval.operations.daemon import work
+from narval.operations.daemon.requests import work
 from narval.operations.operations import OPERATIONS, invoke
 from narval.operations.registry import Operation
 from narval.surfaces.cli.render import answers
@@ -322,7 +322,7 @@ def test_a_pattern_that_is_none_is_refused(agent: Agent) -> None:
 
 
 def test_the_table_lists_every_function_that_is_marked_as_an_operation() -> None:
-    modules = [import_module(found.name) for found in iter_modules(package.__path__, f"{package.__name__}.")]
+    modules = [import_module(found.name) for found in walk_packages(package.__path__, f"{package.__name__}.")]
     marked = {
         found.name for module in modules for found in vars(module).values() if isinstance(found, Operation)
     }
@@ -360,7 +360,7 @@ def test_stop_ends_the_work(agent: Agent) -> None:
         await asyncio.sleep(0.01)
         assert await invoke(agent.daemon, PROGRAM, "stop", {}) == {"stopping": True}
         summary = await asyncio.wait_for(working, 20)
-        assert summary == {"idle": True, "timed_out": False, "failed": [], "later": []}
+        assert summary == {"idle": True, "timed_out": False, "failed": [], "later": [], "asked": []}
 
     agent.runner.run(stopped())
 

@@ -10,7 +10,7 @@ import pytest
 
 import narval as library
 from narval import __version__
-from narval.operations.status import SHOWN
+from narval.operations.daemon.status import SHOWN
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import daemon, data, make_home, until, well

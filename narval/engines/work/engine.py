@@ -33,6 +33,11 @@ state_type = WorkState
 instead_of_retry = "retry the run that asked, from the step that did: it asks anew"
 
 
+def heeds_people(state: WorkState) -> str:
+    """The signal by which an item that somebody has is told that the directory is another (P18)."""
+    return "review" if state.claim is not None and not state.over else ""
+
+
 def begin(run: int, definition: WorkDefinition) -> WorkState:
     """The state of an item that has not been offered."""
     return WorkState(run, definition.full_name)

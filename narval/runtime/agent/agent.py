@@ -5,20 +5,24 @@ It is the unit of consistency: one memory, one writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
 from narval.engines.events import Matched, TimerFired
 from narval.errors import InternalError
+from narval.memory.elements.canonical import MAX_BYTES
 from narval.memory.memory import Memory
 from narval.runtime.agent.jobs import Job
 from narval.runtime.agent.lookup import Lookup
 from narval.runtime.agent.run import Run, RunTable
 from narval.runtime.agent.timers import Clockwork
 from narval.runtime.agent.waiting import EventQueue, Watches
+from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.damage import Damage
 from narval.runtime.store.memory import VolatileStore
 from narval.runtime.store.store import AgentStore
@@ -50,6 +54,41 @@ class Numbers:
         return self._set_aside
 
 
+def usable(most: int) -> int:
+    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
+    return most - most // 100
+
+
+ONE_CALL = 10_000
+"""So many elements at most are taken for what one call gives; who gives more passes a limit by that once."""
+
+OVER_LIMIT = "over-limit"
+"""The type of the error of what would pass a limit (G16)."""
+
+_LIMITED = {
+    "elements": "elements",
+    "bytes": "bytes of elements",
+    "runs": "active runs",
+    "moments": "moments that are waited for",
+}
+"""The words for what is limited, by its setting."""
+
+
+class Free(NamedTuple):
+    """The eids and the bytes of memory up to which what a call gives passes no limit: nothing is counted."""
+
+    eids: int
+    bytes: int
+
+    @classmethod
+    def within(cls, limits: AgentSettings) -> Free:
+        """The eids and bytes of an agent with these limits."""
+        is_usual = limits.element_bytes >= MAX_BYTES
+        return cls(
+            usable(limits.elements) - ONE_CALL, usable(limits.bytes) - 4 * MAX_BYTES if is_usual else -1
+        )
+
+
 class AgentState:
     """One memory, its runs, what they wait for, and the events that are queued for them.
 
@@ -58,6 +97,10 @@ class AgentState:
     calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
     after which idle elements are forgotten.
     """
+
+    settings = AgentSettings()
+    """Its settings, whose limits count (G16)."""
+    free = Free.within(settings)
 
     def __init__(
         self,
@@ -94,6 +137,43 @@ class AgentState:
     def keep_history(self, entries: int) -> None:
         """Let long runs keep so many entries of their history."""
         self.history_entries = entries
+
+    def use_settings(self, settings: AgentSettings) -> None:
+        """Let other limits count from now on."""
+        self.settings, self.free = settings, Free.within(settings)
+
+    def no_room_for(self, elements: Iterable[bytes]) -> str:
+        """The limit that elements would pass in memory, for people; "" if there is room for them (G16)."""
+        sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements
+        if not sizes:
+            return ""
+        if (largest := max(sizes)) > limits.element_bytes:
+            what = f"expected an element of at most {limits.element_bytes:,} bytes, got one of {largest:,}"
+            return f"{what}; divide it, or set element_bytes higher in {self._where()}"
+        if len(table) + len(sizes) > usable(limits.elements):
+            return self._over("elements", len(table), limits.elements, len(sizes))
+        if table.bytes + sum(sizes) > usable(limits.bytes):
+            return self._over("bytes", table.bytes, limits.bytes, sum(sizes))
+        return ""
+
+    def no_room_for_runs(self, more: int = 1) -> str:
+        """The limit that so many more active runs would pass, for people; "" if there is room for them."""
+        used, most = len(self.runs.active), self.settings.runs
+        return self._over("runs", used, most, more) if used + more > most else ""
+
+    def no_room_for_moment(self) -> str:
+        """The limit that one more moment would pass, for people; "" if there is room for it."""
+        used, most = len(self.clockwork.timers), self.settings.moments
+        return self._over("moments", used, most, 1) if used >= most else ""
+
+    def _over(self, what: str, used: int, most: int, more: int) -> str:
+        there = f"{used:,} of {most:,} {_LIMITED[what]} are there, and {more:,} more would be too many"
+        return f"{there}; have some forgotten or ended, or set {what} higher in {self._where()}"
+
+    def _where(self) -> str:
+        store = self.store
+        own = store.agent == HOME_AGENT
+        return "etc/narval.toml, [agent]" if own else f"agents/{store.identity().name}/agent.toml"
 
     def end_run(self, run: Run) -> None:
         """Let a run that is over wait for nothing any more."""

@@ -13,6 +13,7 @@ from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.memory.elements.error_element import make_error
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import RunTable
 from narval.runtime.agent.runs import cannot_start, start_run
@@ -60,7 +61,9 @@ class Controls:
             log.warning("%s", why)
             self.add(make_error("unknown-target", why, start=element.eid), element.origin)
             return
-        if (refused := cannot_start(definition)) is not None:
+        over = agent.no_room_for_runs()
+        refused = cannot_start(definition) or ((OVER_LIMIT, over) if over else None)
+        if refused is not None:
             kind, why = refused
             self.add(
                 make_error(kind, f"start-plan: {why}; it waits until it can", start=element.eid),

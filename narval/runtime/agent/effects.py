@@ -10,10 +10,11 @@ from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
 from narval.engines.events import Matched, Returned
+from narval.errors import ActionError
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.memory.lineage import in_force
-from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import end_run, start_run
@@ -101,6 +102,11 @@ class TurnEffects:
         """Wake it for them no more."""
         self._agent.watches.remove(run.eid, command.watch)
 
+    def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
+        """Raise ActionError where the agent waits for as many moments as it may (G16)."""
+        if command.wake not in run.wakes and (over := self._agent.no_room_for_moment()):
+            raise ActionError(over, OVER_LIMIT, final=True)
+
     def set_timer(self, run: Run, command: commands.SetTimer) -> None:
         """Wake the run at a moment."""
         self._agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
@@ -161,6 +167,7 @@ _NOTHING = (None, None)
 _ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
 _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
 _AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
+_AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
 _DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
 
 

@@ -21,7 +21,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
-from narval.runtime.agent.view import Surroundings
+from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.agent.waiting import Told
 from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
@@ -141,6 +141,11 @@ class Loop:
         """Makes the calls that need not wait for the commit."""
         self._jumps: list[Jump] = []
         """Jumps of the clock that no turn has reckoned with yet."""
+
+    @property
+    def view(self) -> TurnView:
+        """The view of engines, for who only looks; no run is meant."""
+        return self._turn.view
 
     def set_limit(self, limit: int) -> None:
         """Let a turn tell so many events from now on."""

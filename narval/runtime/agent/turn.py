@@ -10,11 +10,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
-from narval.engines.events import CallStarting, Cancelled, Event, Matched, Produced, Returned, TimerFired
+from narval.engines.events import (
+    CallStarting,
+    Cancelled,
+    Event,
+    Failure,
+    Matched,
+    Produced,
+    Returned,
+    TimerFired,
+)
 from narval.errors import ActionError, StoreError, UnreadableError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
-from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.controls import Controls
 from narval.runtime.agent.effects import TurnEffects, do_later
 from narval.runtime.agent.forgetting import forget_run
@@ -92,7 +101,7 @@ class Turn:
 
         Raises StoreError.
         """
-        run = self.agent.runs.active.get(run_eid)
+        run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
@@ -100,6 +109,8 @@ class Turn:
                 return False
             if event.elements and event.elements[-1].to:
                 return _tell_and_send(self, run, event)
+            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting:
             if event.call not in run.calls:
                 return False
@@ -123,8 +134,9 @@ class Turn:
                 self._undo(run, event, error.kind, str(error))
             except Exception as error:
                 log.exception("run %d of %s broke down", run.eid, run.name)
-                message = f"narval failed while it followed {run.name}: {error!r}"
-                self._undo(run, event, "internal-error", message)
+                self._undo(
+                    run, event, "internal-error", f"narval failed as it followed {run.name}: {error!r}"
+                )
             else:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
@@ -153,6 +165,8 @@ class Turn:
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
+            if run.kind in self.agent.watches.altered:
+                self.agent.watches.altered[run.kind][run.eid] = None
             if self.agent.watches.index.interested(run.kind):
                 _show(self.transaction, run)
         if transaction.unsettled:
@@ -160,15 +174,7 @@ class Turn:
             if transaction.pending.controls:
                 self._controls.execute_all()
         if run.entries >= run.save_at and run.active:
-            self._save(run)
-
-    def _save(self, run: Run) -> None:
-        """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
-        batch, last = self.transaction.batch, self.agent.numbers.last
-        data = codec.encode_snapshot(run.state, run.commands())
-        batch.snapshots.append(SnapshotRow(run.eid, last, data))
-        batch.trimmed.append((run.eid, last, self.agent.history_entries))
-        run.snapshot_taken(len(data))
+            _save(self.transaction, run)
 
     # --- runs that fail ---------------------------------------------------------------------------------
 
@@ -225,10 +231,23 @@ class Turn:
 
     def _leave_out(self, piece: Job | Offer) -> bool:
         """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
-        why = self.transaction.telling.reason(0, piece)
-        if why:
+        if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
+    """The event that a run is told of what its call gave: a failure where memory has no room for that (G16).
+
+    A source is given up then.
+    """
+    over = transaction.agent.no_room_for([element.xml for element in event.elements])
+    if not over:
+        return event
+    log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
+    if type(event) is Produced:
+        transaction.outer.append((run, CancelCall(event.call)))
+    return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
 
 
 def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:
@@ -245,3 +264,12 @@ def _show(transaction: Transaction, run: Run) -> None:
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)
+
+
+def _save(transaction: Transaction, run: Run) -> None:
+    """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+    batch, last = transaction.batch, transaction.agent.numbers.last
+    data = codec.encode_snapshot(run.state, run.commands())
+    batch.snapshots.append(SnapshotRow(run.eid, last, data))
+    batch.trimmed.append((run.eid, last, transaction.agent.history_entries))
+    run.snapshot_taken(len(data))

@@ -25,6 +25,8 @@ class Watches:
         self._of_elements: dict[int, dict[WatchKey, None]] = {}
         """By element, the watches that are told when that one is replaced or forgotten."""
         self._elements: dict[WatchKey, tuple[int, ...]] = {}
+        self.altered: dict[str, dict[int, None]] = {}
+        """Of kinds that somebody lists, the runs that have changed since they were last listed."""
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
@@ -48,6 +50,10 @@ class Watches:
             del watches[key]
             if not watches:
                 del self._of_elements[eid]
+
+    def follow(self, kind: str) -> dict[int, None]:
+        """Note from now on which runs of a kind change; who lists them takes out what it has seen."""
+        return self.altered.setdefault(kind, {})
 
     @property
     def any_of_gone(self) -> bool:

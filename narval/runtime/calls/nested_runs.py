@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.engines.commands import Call
 from narval.engines.events import Caller, Failure, Returned
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
@@ -17,7 +18,7 @@ log = logging.getLogger("narval.turn")
 
 def begin_run(run: Run, call: Call, turn: Turn) -> None:
     """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more; or it
-    would make its family too deep or too large.
+    would make its family too deep or too large, or its agent has all the runs that it may.
     """
     if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
@@ -26,6 +27,8 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
         return
     families = turn.agent.runs.families
     refusal = families.refusal(run, call.name)
+    if refusal is None and (over := turn.agent.no_room_for_runs()):
+        refusal = Failure(OVER_LIMIT, over, final=True)
     if refusal is not None:
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=refusal))
         return

@@ -59,6 +59,10 @@ class Places:
                 del self._under_way[agent]
             self._hand_out(agent)
 
+    def count(self, agent: str) -> int:
+        """The number of calls of an agent that have a place."""
+        return len(self._under_way.get(agent, ()))
+
     def has(self, running: RunningCall) -> bool:
         """True while a call waits for its agent to have a place, which other calls of that have."""
         return running in self._waiting.get(running.call.agent, ())

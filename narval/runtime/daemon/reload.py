@@ -12,6 +12,8 @@ from typing import Any
 
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.people.directory import Directory
+from narval.engines.engine import HeedsPeople
+from narval.engines.events import PersonsAct, Signalled
 from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.declared import declare_library, declare_memory, start_declared
@@ -115,10 +117,12 @@ class FilesInForce:
             host.post(Request(partial(self._take_over, host), _ignore))
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
+        before = host.agent.lookup.people
         self._use_for(host)
         host.use_settings(self.settings_of(host.name))
         turn.surroundings.use_schemas(self.schemas)
         self.sync_declared(turn, None)
+        _tell_of_people(turn, before)
 
     def keep(self, definitions: Iterable[Definition]) -> None:
         """Have those modules that ship which runs under way name, though no file may name them now (N31)."""
@@ -176,7 +180,7 @@ class FilesInForce:
 
     def _adopt(self, files: HomeFiles, turn: Turn) -> None:
         """Let what was read count from now on."""
-        before, self._files = self._files, files
+        people, before, self._files = self.people, self._files, files
         known, loaded = self.loaded, files.loaded
         for text in self._added:
             with suppress(DefinitionError):
@@ -195,7 +199,20 @@ class FilesInForce:
         for path in sorted({fault.path for fault in before.faults} - {fault.path for fault in files.faults}):
             log.info("%s has no faults any more", path)
         self.sync_declared(turn, files.declared)
+        _tell_of_people(turn, people)
         self._tell_followers()
+
+
+def _tell_of_people(turn: Turn, before: Directory) -> None:
+    """Tell the runs that rest on it that the directory of people is another than before (P18)."""
+    agent = turn.agent
+    if agent.lookup.people == before:
+        return
+    for run in list(agent.runs.active.values()):
+        engine: object = run.engine
+        name = engine.heeds_people(run.state) if isinstance(engine, HeedsPeople) and run.state else ""
+        if name:
+            turn.tell(run.eid, Signalled(0, 0.0, "", name, act=PersonsAct("")))
 
 
 def _ignore(value: Any, error: Any) -> None:

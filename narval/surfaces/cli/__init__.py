@@ -17,7 +17,7 @@ _WHERE = {
     "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory", "send": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
-    "retry": "runs",
+    "retry": "runs", "work": "work.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens",
     "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",

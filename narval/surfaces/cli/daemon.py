@@ -20,10 +20,11 @@ from narval.operations.text import clean, clean_lines, counted, fault_line
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
+from narval.surfaces.cli.render.tables import AGENTS, LATER, LIMITS, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
+from narval.surfaces.cli.work.tables import ITEMS
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,9 +74,9 @@ async def _work(
     """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
     import asyncio
 
-    from narval.operations import daemon as operations
+    from narval.operations.daemon import requests as operations
+    from narval.operations.daemon.status import status as status_of
     from narval.operations.definitions import definitions
-    from narval.operations.status import status as status_of
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -185,6 +186,9 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     if summary["later"]:
         click.echo("\nto come:")
         table(LATER, summary["later"])
+    if summary["asked"]:
+        click.echo("\nwaits for people (`narval work`):")
+        table(ITEMS, summary["asked"])
 
 
 @contextmanager
@@ -289,12 +293,13 @@ def log(session: Session, follow: bool, lines: int) -> None:
 
 # --- agents -------------------------------------------------------------------------------------------
 
-ACTS = ("add", "suspend", "resume", "passivate", "remove")
+ACTS = ("add", "show", "suspend", "resume", "passivate", "remove")
 """The words that change which agents there are, or the state of one."""
 
 _EXAMPLE = """\
 narval agents
 narval agents add ada
+narval agents show ada
 narval start greet.door --agent ada
 narval agents suspend ada --reason 'on leave'
 narval agents remove ada --now"""
@@ -302,7 +307,7 @@ narval agents remove ada --now"""
 
 @command("agents", example=_EXAMPLE, alters=True)
 @click.argument(
-    "act", metavar="[add|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
+    "act", metavar="[add|show|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
 )
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
 @click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
@@ -310,10 +315,11 @@ narval agents remove ada --now"""
 def agents(session: Session, act: str | None, name: str | None, reason: str, now: bool) -> None:
     """List the agents of the home, or change which there are.
 
-    Each has a memory and runs of its own, and all follow the home's definitions. `add` makes one; `suspend`
-    lets one do nothing until `resume`: what it is asked waits; `passivate` takes one out of memory until it
-    has something to do, as happens by itself; `remove` lets one go with all that it has. The home's own agent
-    is always active. Any other command asks another with --agent NAME.
+    Each has a memory and runs of its own, and all follow the home's definitions. `add` makes one; `show`
+    tells what one has of all that is limited; `suspend` lets one do nothing until `resume`: what it is asked
+    waits; `passivate` takes one out of memory until it has something to do, as
+    happens by itself; `remove` lets one go with all that it has. The home's own agent is always active. Any
+    other command asks another with --agent NAME.
     """
     if act is None:
         rows = session.ask("agents")
@@ -323,6 +329,10 @@ def agents(session: Session, act: str | None, name: str | None, reason: str, now
         raise click.UsageError(f"{act} needs the NAME of an agent")
     if (reason and act != "suspend") or (now and act != "remove"):
         raise click.UsageError("--reason goes with suspend, --now with remove")
+    if act == "show":
+        found = session.ask("show_agent", name=name)
+        session.give(found, lambda shown: table(LIMITS, shown["limits"]))
+        return
     if act == "suspend":
         answer = session.ask("suspend", name=name, reason=reason)
     elif act == "remove":

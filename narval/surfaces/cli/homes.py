@@ -114,6 +114,6 @@ def service(session: Session) -> None:
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; `loginctl enable-linger` has it run without one.
     """
-    from narval.surfaces.cli.systemd_unit import unit
+    from narval.surfaces.cli.render.systemd_unit import unit
 
     session.give({"unit": unit(session.home)}, lambda found: click.echo(found["unit"], nl=False))

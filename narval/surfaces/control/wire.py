@@ -49,6 +49,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "PatternError": ("text", "message", "column"),
     "ElementError": ("kind", "message", "line", "column"),
     "ActionError": ("message", "kind"),
+    "WorkRefusedError": ("kind", "message", "detail"),
     **dict.fromkeys(_TOKEN_ERRORS, ("kind", "message")),
 }
 """The arguments of the errors that have more than a message."""

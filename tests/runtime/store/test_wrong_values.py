@@ -15,7 +15,8 @@ import pytest
 
 from bench.measure import home
 from narval.errors import NarvalError, StoreError
-from narval.operations import memory, runs, status
+from narval.operations import memory, runs
+from narval.operations.daemon import status
 from narval.operations.history import history
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon

@@ -95,7 +95,7 @@ def test_run_as_json_gives_one_object_and_nothing_else(home: Path) -> None:
     result = narval(home, "run", "--until-idle", "--json")
     summary = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert set(summary) == {"idle", "timed_out", "failed", "later"}
+    assert set(summary) == {"idle", "timed_out", "failed", "later", "asked"}
     assert summary["idle"] is True
     assert [run["name"] for run in summary["failed"]] == ["demo.fail"]
     assert "is ready" in result.stderr

@@ -61,7 +61,11 @@ def test_every_class_of_error_crosses_the_socket() -> None:
     for kind in every_error():
         if getattr(errors, kind.__name__, None) is not kind:
             continue
-        words = ("some-kind", "a message") if issubclass(kind, errors.TokenError) else ("a message",)
+        words = (
+            ("some-kind", "a message")
+            if issubclass(kind, errors.TokenError | errors.WorkRefusedError)
+            else ("a message",)
+        )
         error = made.get(kind) or kind(*words)
         again = wire.error_of(wire.error_form(error))
         assert type(again) is kind

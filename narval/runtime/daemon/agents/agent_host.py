@@ -17,6 +17,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
+from narval.runtime.daemon.agents.listings import Listings
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
@@ -49,6 +50,7 @@ class AgentHost:
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
+        self.listings = Listings(loop.agent)
 
     @property
     def agent(self) -> AgentState:
@@ -68,6 +70,7 @@ class AgentHost:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
+        self.agent.use_settings(settings)
         self._main_loop.executor.places.limit(self.name, settings.calls)
 
     @property

@@ -288,10 +288,28 @@ def _wait(wait: Row) -> Iterator[str]:
         yield f"  it is call {call['call']}{_given(call['inputs'])}"
         if call.get("place"):
             yield f"  it waits for a place: {clean(call['place'])}"
+        if call.get("at"):
+            yield from _elsewhere(call["at"])
     for run_of_call in wait.get("runs", ()):
         yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
     for condition in wait["conditions"]:
         yield from _condition(condition)
+
+
+def _elsewhere(at: Row) -> Iterator[str]:
+    """A call that another agent answers (G37), and what its run waits for."""
+    agent, since = clean(at["agent"]), f" since {moment(at['since'])}"
+    if at["run"] is None:
+        yield {
+            "gone": f"  there is no agent {agent} any more",
+            "answered": f"  {agent} has answered, and that is on its way",
+        }.get(at["state"], f"  {agent} has not taken it{since}: it is {at.get('agent_state')}")
+        return
+    how = f"`narval why {at['run']} --agent {agent}`"
+    run = f"run {at['run']} of {clean(at['name'])} is {clean(at['state'])}"
+    yield f"  {agent} has it{since}: {run}, see {how}"
+    for wait in at["waiting"]:
+        yield from (f"    {line}" for line in _wait(wait) if line)
 
 
 def _condition(condition: Row) -> Iterator[str]:

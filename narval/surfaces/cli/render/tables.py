@@ -213,6 +213,11 @@ AGENTS = (
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),
 )
+LIMITS = (
+    Column("what", _of("what")),
+    Column("used", lambda row: "" if row["used"] is None else f"{row['used']:,}", right=True),
+    Column("limit", lambda row: "" if row["limit"] is None else f"{row['limit']:,}", right=True),
+)
 LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
 
 PARTS = (

@@ -1,10 +1,11 @@
-"""Operations on the daemon itself: stop, reload, log; and its work as `narval run` does it."""
+"""Requests to the daemon itself: stop, reload, log; and its work as `narval run` does it."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from narval.engines.engine import HeedsPeople
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
@@ -47,7 +48,17 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
         "timed_out": summary.timed_out,
         "failed": [json_forms.run(agent, run) for agent, run in summary.failed],
         "later": [json_forms.later(due.agent, due.at, due.key, due.job) for due in summary.later],
+        "asked": await _asked(daemon),
     }
+
+
+async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
+    """The items that wait for people (P80)."""
+    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+        return []
+    from narval.operations.work.items import worklist  # here: most homes ask nobody, and start without it
+
+    return await worklist(daemon, every=True)
 
 
 async def turn(daemon: Daemon) -> None:

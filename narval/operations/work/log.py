@@ -1,0 +1,64 @@
+"""The operation `work_log`: the audit of people's work, read from journals alone (P37)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from narval.engines.work.engine import changes
+from narval.operations.asker import PROGRAM, Asker
+from narval.operations.history import lines
+from narval.operations.json_forms import moment
+from narval.operations.paging import gathered
+from narval.operations.registry import operation
+from narval.operations.work.items import WorkLook, onlooker
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
+
+_TOLD = {kind.__name__ for kind in changes.__args__} - {"WakeSet", "Asked", "Renewed"}
+"""The changes of an item that tell something of people."""
+
+_MOMENTS = frozenset({"until", "due", "deadline"})
+_NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
+
+
+@operation("read")
+async def work_log(
+    daemon: Daemon,
+    item: int | None = None,
+    person: str | None = None,
+    since: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> list[dict[str, Any]]:
+    """The acts on items, in order: who did what, when, by which right and way, and what came of it.
+
+    Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
+    """
+    look = WorkLook(daemon, onlooker(daemon, asker))
+    if item is not None:
+        runs: Iterable[Run] = (look.item(item)[0],)
+    else:
+        found = [run for run, _, _ in (*look.open_items(), *look.items_over())]
+        runs = sorted(found, key=lambda run: run.eid)
+    rows = (row for run in runs for row in _acts_of(daemon, run))
+    wanted = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
+    return await gathered(wanted, None)
+
+
+def _concerns(row: dict[str, Any], person: str | None) -> bool:
+    to = row.get("to") or ()
+    return person is None or person in (row["by"], row.get("for"), row.get("of")) or person in to
+
+
+def _acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
+    for line in lines(daemon.agent.store, run.eid):
+        if line["what"] not in _TOLD:
+            continue
+        told = {name: value for name, value in line.items() if name not in _NOT_SHOWN}
+        told["for"] = told.pop("instead_of", "")
+        row = {"seq": told.pop("seq"), "at": told.pop("at"), "item": run.eid, "work": run.name}
+        for name in _MOMENTS & told.keys():
+            told[name] = moment(told[name])
+        row |= {"did": line["what"], "by": told.pop("by", "") or None}
+        yield row | {name: value for name, value in told.items() if value not in ("", None, [], {}, 0)}

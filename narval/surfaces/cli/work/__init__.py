@@ -1,0 +1,1 @@
+"""Work at a terminal: the command `narval work`, and its tables."""

@@ -1,0 +1,256 @@
+"""Operations on work: who sees what, in which order, and what the engine refuses (P20, P35, P44, P82)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.errors import RequestError, WorkRefusedError
+from narval.operations.asker import Asker
+from narval.runtime.system.clock import SimulatedClock
+
+PEOPLE = """
+[people.ann]
+roles = ["approver"]
+[people.ben]
+roles = ["approver"]
+[people.cleo]
+roles = ["director"]
+[people.dan]
+[people.eve]
+[roles.director]
+above = ["approver"]
+[admin]
+roles = ["director"]
+"""
+WORK = """<cookbook group="w">
+<work name="approve">
+  <title>Approve {$request/@what}</title>
+  <input id="request"><match>request</match></input>
+  <for roles="approver" not="requester"/>
+  <outcome name="approve"/><outcome name="reject"/>
+  <field name="comment" type="text" required="reject">Why</field>
+  <deadline after="5d" outcome="reject"><comment>late</comment></deadline>
+  <remind after="1d"/>
+</work>
+<work name="vote">
+  <title>Vote</title><for roles="approver"/>
+  <outcome name="yes" needs="2"/><outcome name="no" needs="2"/>
+</work>
+<work name="tell"><title>Tell</title><for people="dan"/></work>
+<work name="any"><title>Any</title></work>
+</cookbook>"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for path, text in {"etc/people.toml": PEOPLE, "recipes/w.xml": WORK}.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path
+
+
+class Home:
+    """A home in which several people act."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = SimulatedClock(1_000_000.0)
+        self.agent = narval.open(path, clock=self.clock)
+
+    def start(self, name: str, *elements: str) -> int:
+        return int(self.does("dan", "start", name, *elements))
+
+    def does(self, by: str, operation: str, *arguments: Any, **named: Any) -> Any:
+        self.agent.asker = Asker(by, 0, "python")
+        return getattr(self.agent, operation)(*arguments, **named)
+
+    def refusal(self, by: str, operation: str, *arguments: Any, **named: Any) -> str:
+        with pytest.raises(WorkRefusedError) as raised:
+            self.does(by, operation, *arguments, **named)
+        return raised.value.kind
+
+    def items(self, by: str, **named: Any) -> list[int]:
+        return [row["item"] for row in self.does(by, "worklist", **named)]
+
+
+@pytest.fixture
+def at_work(home: Path) -> Iterator[Home]:
+    made = Home(home)
+    with made.agent:
+        yield made
+
+
+REQUEST = '<request what="a desk"/>'
+
+
+def test_P44_a_worklist_has_what_is_offered_to_me_and_what_i_have(at_work: Home) -> None:
+    item, told, anybody = at_work.start("w.approve", REQUEST), at_work.start("w.tell"), at_work.start("w.any")
+    assert at_work.items("ann") == [item, anybody]
+    assert at_work.items("dan") == [told, anybody]
+    assert at_work.items("cleo") == [item, anybody], "a role above counts"
+    at_work.does("ann", "claim", item)
+    assert at_work.items("ann") == [item, anybody]
+    assert at_work.items("ben") == [anybody]
+    assert at_work.items("ben", every=True) == [item, anybody]
+    at_work.does("ann", "release", item)
+    assert at_work.items("ben") == [item, anybody]
+    at_work.does("ben", "answer", item, "approve")
+    assert at_work.items("ann", every=True) == [anybody]
+    assert at_work.items("ann", state="done") == [item]
+
+
+def test_P35_overdue_first_then_by_deadline_then_oldest(at_work: Home) -> None:
+    anybody, first = at_work.start("w.any"), at_work.start("w.approve", REQUEST)
+    at_work.agent.elapse(hours=1)
+    second = at_work.start("w.approve", REQUEST)
+    assert at_work.items("ann") == [first, second, anybody]
+    at_work.agent.elapse(hours=23)
+    assert [row["overdue"] for row in at_work.does("ann", "worklist")] == [True, False, False]
+    third = at_work.start("w.approve", REQUEST)
+    assert at_work.items("ann", limit=2) == [first, second]
+    assert at_work.items("ann", limit=2, after=second) == [third, anybody]
+
+
+def test_P82_an_item_that_one_may_not_see_is_as_one_that_is_not_there(at_work: Home) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    run = at_work.start("w.any")
+    for number, operation in ((item, "work_item"), (999, "work_item"), (item, "claim"), (999, "answer")):
+        with pytest.raises(WorkRefusedError) as raised:
+            at_work.does("eve", operation, number)
+        assert raised.value.kind == "no-item"
+        assert str(raised.value) == f"there is no item {number} that you may see; `narval work` lists yours"
+    assert at_work.does("eve", "work_item", run)["may"]
+    at_work.does("ben", "answer", item, "approve")
+    assert at_work.does("ann", "work_item", item)["outcome"] == "approve", "who could have is shown the end"
+    assert at_work.refusal("ann", "claim", item) == "over"
+
+
+def test_P47_an_item_as_plain_data(at_work: Home) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    at_work.does("ann", "save", item, {"comment": "so far"})
+    shown = at_work.does("ann", "work_item", item)
+    assert (shown["item"], shown["work"], shown["state"], shown["phase"]) == (
+        item,
+        "w.approve",
+        "claimed",
+        "active",
+    )
+    assert shown["title"] == "Approve a desk"
+    assert "| Approve a desk" in shown["text"]
+    assert shown["claimed"]["by"] == "ann"
+    assert shown["draft"] == {"comment": ["so far"]}
+    assert shown["may"] == ["claim", "release", "save", "delegate", "answer", "refuse"]
+    assert [field["name"] for field in shown["fields"]] == ["comment"]
+    assert at_work.does("ben", "work_item", item)["draft"] == {}
+    assert at_work.does("ben", "work_item", item)["may"] == []
+    assert at_work.does("cleo", "work_item", item)["may"] == ["release", "reassign"], "an administrator"
+    with pytest.raises(WorkRefusedError) as raised:
+        at_work.does("ann", "answer", item, "approve", shown="0" * 64)
+    assert raised.value.kind == "changed"
+
+
+def test_P27_others_votes_are_shown_to_who_has_voted(at_work: Home) -> None:
+    item = at_work.start("w.vote")
+    at_work.does("ann", "answer", item, "yes")
+    assert [outcome["has"] for outcome in at_work.does("ann", "work_item", item)["outcomes"]] == [1, 0]
+    assert [outcome["has"] for outcome in at_work.does("ben", "work_item", item)["outcomes"]] == [None, None]
+    assert at_work.refusal("ann", "claim", item) == "not-exclusive"
+    at_work.does("ann", "take_back", item)
+    at_work.does("ben", "answer", item, "no")
+    at_work.does("cleo", "answer", item, "no")
+    assert at_work.does("ann", "work_item", item)["outcome"] == "no"
+
+
+def test_P20_each_act_and_its_refusals(at_work: Home) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    assert at_work.refusal("ann", "release", item) == "not-claimed"
+    at_work.does("ann", "claim", item)
+    assert at_work.refusal("ben", "answer", item, "approve") == "claimed"
+    assert at_work.refusal("ann", "answer", item, "aprove") == "no-outcome"
+    with pytest.raises(WorkRefusedError) as raised:
+        at_work.does("ann", "answer", item, "reject")
+    assert (raised.value.kind, str(raised.value)) == (
+        "bad-field",
+        "Why: expected a value, for reject requires it",
+    )
+    assert '"field":"comment"' in raised.value.detail
+    at_work.does("ann", "delegate", item, "ben", "you know them")
+    assert at_work.items("ann") == []
+    at_work.does("ben", "refuse", item, "no time")
+    assert at_work.refusal("ann", "reassign", item, ["cleo"]) == "not-eligible"
+    at_work.does("cleo", "reassign", item, ["cleo"])
+    at_work.does("cleo", "answer", item, "approve")
+    done = [row["did"] for row in at_work.does("cleo", "work_log", item)]
+    assert done[0] == "Offered"
+    assert done[-1] == "ItemAnswered"
+    assert done.count("TurnedAway") == 5
+
+
+def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
+    item, other = at_work.start("w.approve", REQUEST), at_work.start("w.any")
+    at_work.does("cleo", "claim", item)
+    at_work.does("dan", "answer", other)
+    rows = at_work.does("cleo", "work_log", person="cleo")
+    assert [(row["item"], row["did"], row["by"], row["role"], row["way"]) for row in rows] == [
+        (item, "Claimed", "cleo", "approver", "terminal")
+    ]
+    assert {row["item"] for row in at_work.does("cleo", "work_log")} == {item, other}
+    assert {row["item"] for row in at_work.does("dan", "work_log")} == {other}
+    assert at_work.does("cleo", "work_log", since="2999-01-01") == []
+
+
+def test_P45_who_is_nobody_can_do_nothing(at_work: Home) -> None:
+    item = at_work.start("w.any")
+    assert at_work.refusal("zoe", "claim", item) == "not-eligible"
+    with pytest.raises(WorkRefusedError, match="a program speaks for nobody"):
+        at_work.does("", "claim", item)
+    assert at_work.items("") == [item], "a program of the home's owner sees all"
+    with pytest.raises(RequestError, match="only administrators see what ben is asked"):
+        at_work.does("ann", "worklist", person="ben")
+    assert at_work.items("cleo", person="dan") == [item]
+
+
+def test_P4_a_signal_to_an_item_is_refused(at_work: Home) -> None:
+    item = at_work.start("w.any")
+    with pytest.raises(RequestError, match="narval work"):
+        at_work.agent.signal(item, "answer", outcome="done")
+    assert at_work.items("ann") == [item]
+
+
+def test_P18_who_loses_a_role_loses_the_claim_that_rests_on_it(at_work: Home, home: Path) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    at_work.does("ann", "claim", item)
+    (home / "etc/people.toml").write_text(
+        PEOPLE.replace('[people.ann]\nroles = ["approver"]', "[people.ann]")
+    )
+    assert at_work.agent.ask("reload")["changed"]
+    assert at_work.items("ann") == []
+    assert at_work.items("ben") == [item]
+    assert at_work.does("ben", "work_log", item)[-1]["did"] == "ClaimReleased"
+
+
+def test_P16_without_a_file_the_owner_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/w.xml").write_text(WORK)
+    with narval.open(tmp_path, clock=SimulatedClock(0.0)) as agent:
+        owner = agent.daemon.agent.lookup.people.owner
+        item = agent.start("w.vote")
+        at_work = Home.__new__(Home)
+        at_work.agent = agent
+        assert at_work.items(owner) == [item]
+        at_work.does(owner, "answer", item, "yes")
+
+
+def test_P83_the_index_costs_what_changes(at_work: Home) -> None:
+    items = [at_work.start("w.any") for _ in range(30)]
+    assert at_work.items("ann") == items
+    at_work.does("ann", "claim", items[3])
+    altered = at_work.agent.daemon.agent.watches.altered
+    assert list(altered["work"]) == [items[3]]
+    assert at_work.items("ben") == [item for item in items if item != items[3]]
+    assert list(altered["work"]) == []
