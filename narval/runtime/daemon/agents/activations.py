@@ -102,13 +102,11 @@ class Activations:
         wanted = {row.name for row in rows.in_full() if row.state == ACTIVE}
         wanted |= {name for name in self._files.followers.always_active if name in rows}
         wanted |= {name for at, name in rows.moments if at <= now}
+        self._wake_ups.begin(moment for moment in rows.moments if moment[1] not in wanted)
+        rows.begun()
         for row in sorted(rows[name] for name in wanted):
             if row.state != SUSPENDED:
                 self.go_on_with(row.name, is_start=True)
-        for at, name in rows.moments:
-            if name not in wanted:
-                self._wait(name, at)
-        rows.begun()
 
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not at work.
