@@ -19,7 +19,7 @@ import msgspec
 
 from narval.definitions.suggestions import closest
 from narval.errors import RequestError, SurroundingsError
-from narval.runtime.home.agents.folders import AGENTS
+from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.found_files import MODULES, RECIPES, is_ours
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.module_text import FIRST
