@@ -50,6 +50,7 @@ from narval.simulation.scenario import (
     ScheduledStart,
     When,
 )
+from narval.simulation.work import ACT_WORDS, ITEM_WORDS, items_expected, read_act
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
 
@@ -93,7 +94,7 @@ COUNTS = {"count": Attribute(integer(0)), "least": Attribute(integer(0)), "most"
 NAME = Attribute(identifier)
 REQUIRED = Attribute(identifier, required=True)
 MATCH = Attribute(anything, required=True)
-CALL = {"action": REQUIRED, "match": Attribute(anything), "recipe": NAME, "step": NAME}
+CALL = {"action": NAME, "match": Attribute(anything), "recipe": NAME, "step": NAME}
 PHASES = ("active", "done", "failed", "cancelled")
 
 SCENARIO_WORDS: Words = {
@@ -120,11 +121,14 @@ SCENARIO_WORDS: Words = {
     "signal": Word(
         {"name": REQUIRED, "recipe": REQUIRED, "match": Attribute(anything), "at": Attribute(read_when)}, None
     ),
-    "answer": Word({**CALL, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None),
-    "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call")),
+    "answer": Word(
+        {**CALL, **ACT_WORDS, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None
+    ),
+    "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call", "work")),
+    "work": Word(ITEM_WORDS),
     "element": Word({"match": MATCH, **COUNTS}),
     "run": Word({"recipe": REQUIRED, "phase": Attribute(one_of(*PHASES)), **COUNTS}),
-    "call": Word({**CALL, **COUNTS}),
+    "call": Word({**CALL, "action": REQUIRED, **COUNTS}),
 }
 
 
@@ -174,7 +178,8 @@ class _Parser:
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
                 outdatings=tuple(filter(None, map(self._outdating, entry.of("outdate")))),
                 signals=tuple(map(self._signal, entry.of("signal"))),
-                answers=tuple(map(self._reply, entry.of("answer"))),
+                answers=tuple(map(self._reply, _answers(entry, to_people=False))),
+                acts=tuple(read_act(reading, act, CALL) for act in _answers(entry, to_people=True)),
                 expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
             )
             self._patterns.check_variables((), "no variable: a scenario has none")
@@ -213,6 +218,9 @@ class _Parser:
 
     def _reply(self, entry: Entry) -> CannedAnswer:
         error, elements = entry.get("error", ""), tuple(self._elements(entry))
+        if "action" not in entry.written:
+            message = "answer needs the attribute 'action', or work for what people answer; add action=\"…\""
+            self._reading.fault(entry, message)
         if error and elements:
             self._reading.fault(entry, "an answer is elements or an error, not both; remove one", "error")
         if entry.get("after") == NEVER and (error or elements):
@@ -234,11 +242,12 @@ class _Parser:
             self._reading.fault(entry, "expect says nothing; write element, run or call within it")
         for child in entry.children:
             least, most = self._bounds(child)
+            named = self._of_calls(child) if child.word != "work" else self._of_items(child)
             yield Expectation(
-                what=cast(Any, child.word),
+                what=cast(Any, child.word if child.word != "work" else "element"),
                 text=_text(child),
                 at=entry.get("at"),
-                **self._of_calls(child),
+                **named,
                 phase=child.get("phase", ""),
                 least=least,
                 most=most,
@@ -250,6 +259,10 @@ class _Parser:
         """The calls that are meant: their action, recipe and step, and the condition on their inputs."""
         names = {name: entry.get(name, "") for name in ("action", "recipe", "step")}
         return {**names, "condition": self._condition(entry)}
+
+    def _of_items(self, entry: Entry) -> dict[str, Any]:
+        """The items that are meant: they are elements, of a definition."""
+        return {"recipe": entry.get("name", ""), "condition": items_expected(self._reading, entry)}
 
     def _condition(self, entry: Entry, name: str = "match") -> Condition | None:
         """The condition that an attribute holds."""
@@ -277,9 +290,15 @@ class _Parser:
 def _text(entry: Entry) -> str:
     """An expectation as people read it."""
     values = entry.values
-    words = [entry.word, *(values[name] for name in ("recipe", "action", "match") if name in values)]
+    words = [entry.word, *(values[name] for name in ("recipe", "action", "match", "name") if name in values)]
     words += [f"of {values['step']}"] if "step" in values else []
-    return " ".join((*words, values.get("phase", ""))).strip()
+    states = (values.get(name, "") for name in ("phase", "state", "outcome"))
+    return " ".join(filter(None, (*words, *states)))
+
+
+def _answers(entry: Entry, *, to_people: bool) -> Iterator[Entry]:
+    """The answers of people, or those to calls."""
+    return (answer for answer in entry.of("answer") if ("work" in answer.written) is to_people)
 
 
 def name_of(path: str) -> str:
@@ -324,6 +343,8 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
     told: list[ScheduledStart | ScheduledSignal] = [*scenario.starts, *scenario.signals]
     for named in told:
         check_name(named.recipe, runs, "definition", named)
+    for act in scenario.acts:
+        check_name(act.work, dict.fromkeys(library.of("work")), "work", act)
     mentions: list[CannedAnswer | Expectation] = [*scenario.answers, *scenario.expectations]
     for mention in mentions:
         check_name(mention.recipe, runs, "definition", mention)

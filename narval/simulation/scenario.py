@@ -6,6 +6,7 @@ Nothing here is altered after it was made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -103,6 +104,24 @@ class CannedAnswer(msgspec.Struct, frozen=True):
     column: int = 1
 
 
+class ScheduledAct(msgspec.Struct, frozen=True):
+    """An act of a person on each item of `work`, so many seconds after it was asked for (P81).
+
+    By the person `by`, or the first there is; for as many as `times` items (None: all).
+    """
+
+    work: str
+    act: str = "answer"
+    by: str = ""
+    after: float = 0.0
+    outcome: str = ""
+    to: str = ""
+    fields: Mapping[str, tuple[str, ...]] = {}
+    times: int | None = None
+    line: int = 1
+    column: int = 1
+
+
 class Expectation(msgspec.Struct, frozen=True):
     """The number of elements, runs or calls there must be; `text` is how the file says it.
 
@@ -137,6 +156,7 @@ class Scenario(msgspec.Struct, frozen=True):
     outdatings: tuple[ScheduledOutdating, ...] = ()
     signals: tuple[ScheduledSignal, ...] = ()
     answers: tuple[CannedAnswer, ...] = ()
+    acts: tuple[ScheduledAct, ...] = ()
     expectations: tuple[Expectation, ...] = ()
 
 

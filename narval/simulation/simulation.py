@@ -19,7 +19,7 @@ import msgspec
 
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
-from narval.engines.registry import runnable
+from narval.engines.registry import run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
 from narval.memory.elements.control_elements import ACTED, START_PLANS
 from narval.memory.elements.element import parse
@@ -32,6 +32,7 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.people_file import load_people
 from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.system.clock import SimulatedClock
 from narval.runtime.system.zone import machine_zone
@@ -44,6 +45,7 @@ from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario, Scheduled
 from narval.simulation.simulated_home import SimulatedHome
 from narval.simulation.trace import Line, Trace
+from narval.simulation.work import ActsOfPeople
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
@@ -105,11 +107,11 @@ class _Simulation:
 
     def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
         self._home, self._scenario, self._start = home, scenario, start
-        self._remembered = len(known.elements)
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         self._trace = Trace(self._clock)
-        self._outcome = _Outcome()
+        self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
+        self._outcome = _Outcome(len(known.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
         self._executor = SimulatedExecutor(
@@ -126,6 +128,7 @@ class _Simulation:
             model=home.home,
             executor=self._executor,
         )
+        self.daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
         self.daemon.host.mail.office.accept_all()
 
     async def play(self, progress: Progress) -> SimulationReport:
@@ -231,6 +234,7 @@ class _Simulation:
         """Work until nothing goes on by itself; then judge what is expected at this moment."""
         await self.daemon.main_loop.until_idle()
         self._outcome.raise_refusal()
+        self._people.plan(self._clock.now())
         for expectation in self._agenda.due_expectations(self._clock.now()):
             self._judge(expectation)
         new = self._trace.new_lines()
@@ -257,9 +261,10 @@ class _Simulation:
                     line |= tries.popleft().answer()
 
     async def _report(self, end: float) -> SimulationReport:
-        runs = await list_runs(self.daemon)
+        listed = [run for kind in run_kinds() for run in await list_runs(self.daemon, kind=kind)]
+        runs = sorted(listed, key=lambda run: run["eid"])
         waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
-        given = (self._scenario, self._home.zone, self._start, end, self._remembered)
+        given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
         happened = (self._trace.lines, self._executor.calls, runs, waiting)
         outcome = self._outcome
         return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
@@ -268,7 +273,9 @@ class _Simulation:
 class _Outcome:
     """The results so far: what was judged, what was refused, why it was stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: int) -> None:
+        self.remembered = remembered
+        """The elements of memory that it began with."""
         self.judged: list[Judged] = []
         self.stopped, self.endless = "", False
         self._refused: list[BaseException] = []

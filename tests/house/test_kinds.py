@@ -15,7 +15,8 @@ OWN_ROOMS: dict[str, str] = {
     "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
     r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
     "automaton": r"narval\.surfaces\.cli\.automaton$",
-    "work": r"narval\.(operations\.work|surfaces\.(python|cli)\.work|runtime\.calls\.people)(\.|$)",
+    "work": r"narval\.(operations\.work|surfaces\.(python|cli)\.work|runtime\.calls\.people)(\.|$)"
+    r"|narval\.simulation\.work$",
 }
 """The rooms of a kind beyond its two packages: the acts that it alone has."""
 

@@ -98,7 +98,7 @@ def test_all_faults_at_once_each_with_its_place(shop: Home) -> None:
         "9:39: count: expected a whole number of 0 or more, found '-1'",
         "10:36: phase: expected active, done, failed or cancelled, found 'over'",
         "11:37: count says how many; remove least and most",
-        "12:5: unexpected element 'order' in expect; there is 'call', 'element', 'run'",
+        "12:5: unexpected element 'order' in expect; there is 'call', 'element', 'run', 'work'",
         "14:21: one element replaces another: expected one within arrive, found 2",
         "15:3: outdate needs the attribute 'match'; add match=\"…\"",
         "16:19: there is no definition 'shop.sel'; did you mean 'shop.sell'?",

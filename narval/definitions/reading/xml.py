@@ -162,9 +162,9 @@ class Reading:
         word = self._words[entry.word]
         for written, text in entry.node.attributes.items():
             local = local_name(written)
-            if local is None or local in INTERNAL:
+            name = None if local is None else word.attribute_named(local)
+            if local is None or (local in INTERNAL and name is None):
                 continue
-            name = word.attribute_named(local)
             if name is None:
                 places = [
                     f"<{outer}>" for outer, known in self._words.items() if known.attribute_named(local)

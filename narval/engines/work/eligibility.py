@@ -1,10 +1,10 @@
-"""To whom an item is offered (P17, P25, P33), and who may not answer it: whoever asked (P30), and who
-answered at another step (P29). Who holds which role the directory tells, at each act (P18).
+"""To whom an item is offered (P17, P25, P33), and who may not answer it: who answered at another step (P29).
+Who holds which role the directory tells, at each act (P18).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from lxml import etree
@@ -53,26 +53,6 @@ def asked(work: WorkDefinition, state: WorkState) -> str:
 
 
 # --- exclusions -----------------------------------------------------------------------------------------
-
-
-def requesters(view: View, run: int, shown: Iterable[int]) -> tuple[str, ...]:
-    """The people who started the top-level run, or added an element that is shown, or one it was made from.
-
-    What is forgotten, or came without a name, tells nothing.
-    """
-    starter = view.started_by(run)
-    found = {starter: None} if starter else {}
-    pending, seen = list(shown), set[int]()
-    while pending:
-        eid = pending.pop()
-        element = view.element(eid)
-        if eid in seen or element is None or element.origin is None:
-            continue
-        seen.add(eid)
-        if element.origin.by:
-            found[element.origin.by] = None
-        pending += element.origin.inputs
-    return tuple(found)
 
 
 def answerers(view: View, state: WorkState, step: str) -> Iterator[str]:

@@ -15,8 +15,8 @@ from narval.engines.events import Started
 from narval.engines.work import texts
 from narval.engines.work.changes import Asked, Offered
 from narval.engines.work.decision import NotSoError, WorkDecision
-from narval.engines.work.eligibility import requesters
 from narval.engines.work.moments import LAST_MOMENT, after
+from narval.engines.work.requesters import requesters
 from narval.errors import ElementError
 from narval.memory.elements.element import Element
 
@@ -63,7 +63,10 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
     people = tuple(_people(decision, bindings))
-    asking = (*requesters(decision.view, decision.state.eid, taken), *_requesters(decision, bindings))
+    caused, named = requesters(decision.view, decision.state.eid, taken), _requesters(decision, bindings)
+    asking = (*caused.people, *named)
+    if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
+        raise NotSoError("no-requester", f"{caused.unknown}, and whoever asked may not answer")
     roles, out = definition.audience.roles, decision.exclusions(asking)
     return Offered(
         at,

@@ -116,12 +116,20 @@ def _forgot(line: Line) -> StyledLine:
     return f"{' and '.join(forgotten)} forgotten", "bright_black"
 
 
+def _acted(line: Line) -> StyledLine:
+    outcome = f" {line['outcome']}" if line["outcome"] else ""
+    if line["refused"]:
+        return f"{line['by']} would {line['act']}{outcome}, refused: {line['refused']}", "red"
+    return f"{line['by']} would {line['act']}{outcome}", "magenta"
+
+
 SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "arrived": _arrived,
     "started": _started,
     "called": _called,
     "added": _added,
     "ended": _ended,
+    "acted": _acted,
     "forgot": _forgot,
     "sent": lambda line: (
         f"{line['step']}: sends {_listed(line['elements'])} to {' and '.join(line['to'])}",

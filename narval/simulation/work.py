@@ -1,0 +1,112 @@
+"""People in simulations (P81): nobody is asked; what a scenario says is done to each item, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from narval.definitions.reading.vocabulary import Attribute, identifier, integer, one_of
+from narval.definitions.reading.xml import Entry, Reading
+from narval.engines.events import PersonsAct, Signalled
+from narval.memory.elements.element import local_name
+from narval.memory.patterns.pattern import Condition, compile_pattern
+from narval.operations.signals import say
+from narval.runtime.agent.turn import Turn
+from narval.simulation.agenda import Agenda
+from narval.simulation.scenario import ScheduledAct
+from narval.simulation.trace import Line, Trace
+
+ACT_WORDS: Mapping[str, Attribute] = {
+    "work": Attribute(identifier),
+    "by": Attribute(identifier),
+    "act": Attribute(one_of("answer", "claim", "release", "refuse", "delegate")),
+    "outcome": Attribute(identifier),
+    "to": Attribute(identifier),
+}
+"""The attributes of an `answer` that is given to items."""
+
+ITEM_WORDS: Mapping[str, Attribute] = {
+    "name": Attribute(identifier, required=True),
+    "state": Attribute(one_of("offered", "claimed", "done", "refused", "expired", "failed", "withdrawn")),
+    "outcome": Attribute(identifier),
+    **{name: Attribute(integer(0)) for name in ("count", "least", "most")},
+}
+"""The attributes of the items that are expected."""
+
+
+def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> ScheduledAct:
+    """An answer to the items of some work; the attributes of answers to calls have no place in it."""
+    if "error" in entry.written:
+        reading.fault(entry, "people answer by an outcome, or refuse; remove this", "error")
+    for name in of_calls:
+        if name in entry.written:
+            reading.fault(entry, f"{name}: an answer is to calls or to work, not both; remove one", name)
+    fields: dict[str, tuple[str, ...]] = {}
+    for child in entry.node.children:
+        name = local_name(child.tag) or child.tag
+        fields[name] = (*fields.get(name, ()), child.text)
+    words = {name: entry.get(name, "") for name in ("work", "by", "outcome", "to")}
+    line, column = entry.place("work")
+    after, times = entry.get("after", 0.0), entry.get("times")
+    name = entry.get("act", "answer")
+    return ScheduledAct(**words, act=name, after=after, times=times, fields=fields, line=line, column=column)
+
+
+def items_expected(reading: Reading, entry: Entry) -> Condition | None:
+    """The condition on the elements of the items that are expected."""
+    tests = ["@state"]
+    for name in ("name", "state", "outcome"):
+        value = entry.get(name)
+        if value is not None and '"' in value:
+            reading.fault(entry, f"{name}: expected a name without quotation marks, found {value!r}", name)
+        elif value is not None:
+            tests.append(f'@{name}="{value}"')
+    return Condition((compile_pattern(f"work[{' and '.join(tests)}]", {}),))
+
+
+class ActsOfPeople:
+    """The acts of a scenario, done to each item so long after it was asked for."""
+
+    def __init__(
+        self,
+        acts: Sequence[ScheduledAct],
+        agenda: Agenda,
+        trace: Trace,
+        ask: Callable[[Callable[[Turn], Any]], None],
+    ) -> None:
+        self._acts, self._agenda, self._trace, self._ask = acts, agenda, trace, ask
+        self._seen = 0
+        self._done = [0] * len(acts)
+
+    def plan(self, now: float) -> None:
+        """Schedule what is to be done to the items that are new."""
+        phases = self._trace.phases
+        new = list(islice(phases.items(), self._seen, None)) if self._acts else []
+        self._seen = len(phases)
+        for run, (name, _) in new:
+            for at, act in enumerate(self._acts):
+                if act.work == name and (act.times is None or self._done[at] < act.times):
+                    self._done[at] += 1
+                    self._agenda.add(now + act.after, partial(self._ask, partial(self._do, act, run)))
+
+    def _do(self, act: ScheduledAct, item: int, turn: Turn) -> None:
+        people = turn.agent.lookup.people
+        by = act.by or next((person.name for person in people.people), "")
+        known = turn.agent.runs.active.get(item)
+        ways = known.definition.ways if known is not None else ()
+        told = Signalled(
+            0, 0.0, "", act.act, arguments=_arguments(act), by=by, act=PersonsAct(*ways[:1] or ("",))
+        )
+        problem = next((answer.problem for answer in say(turn, item, told)), None)
+        why = f"{problem.kind}: {problem.message}" if problem is not None else None
+        if known is None:
+            why = "over: it was over by then"
+        line: Line = {"at": turn.at, "what": "acted", "run": item, "by": by, "act": act.act}
+        self._trace.lines.append({**line, "outcome": act.outcome or None, "refused": why})
+
+
+def _arguments(act: ScheduledAct) -> dict[str, Any]:
+    fields = {name: list(values) for name, values in act.fields.items()}
+    return {"outcome": act.outcome, "to": act.to, "reason": "", "fields": fields}
