@@ -1,119 +1,157 @@
-"""W11: several agents in one daemon (G11, G12).
+"""W11: what agents cost a daemon: those at work, those that are passive, and bringing one back.
 
-    python -m bench.agents [fair | round]
+    python -m bench.agents active [AGENTS [ELEMENTS [RUNS]]]
+    python -m bench.agents passive [AGENTS]
+    python -m bench.agents activation [ELEMENTS [RUNS]]
 
-`fair`: a calm agent is asked to add an element now and then, beside one that begins plans
-of ten steps faster than it gets them done; the time is that until the element is recorded. `round`: a
-thousand agents have one event each, over a store that is synced (`power`); told is in how many commits.
+`active`: a daemon starts on a home whose agents, 1,000 of 100 elements and 5 runs that wait, were active; the
+seconds are those until it answers, and memory is what it has more than a daemon without agents, over their
+number. `passive`: the same with 100,000 that are rows of the store, half of which wait for a moment. Both
+then rest; `wakes` is how often the daemon woke meanwhile. `activation`: from an operation on a passive agent
+to its answer, the median of twenty, and the same operation on the active one taken off.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import statistics
+import time
 from pathlib import Path
 from typing import Any
 
-from bench.measure import argument, emit, home, now, percentile, scratch
-from bench.steps import MODULE, recipe
+from bench import programs
+from bench.measure import argument, emit, home, memory_of, now, scratch
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
-from narval.runtime.agent.loop import Request
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.store.batch import Batch
+from narval.runtime.store.batch import PASSIVE, Batch
+from narval.runtime.store.open import open_store
+from narval.runtime.store.statements import new_agent
 
-AGENTS, ASKED = 1000, 500
-PLANS, AT_ONCE = 2000, 10
-"""The plans that a flooded agent is to have, and those begun together."""
+MODULE = """
+from narval import action
+
+@action(runs="inline")
+def nothing():
+    pass
+"""
+RECIPES = """<recipe group="w" name="waits" start_step="a" end_step="b">
+  <step id="a" type="action" target="w.nothing"/><step id="b" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>order[@n='1']</match></condition>
+  </transition></recipe>"""
+SETTINGS = "idle_after = '1h'\n"
+SETTLE, IDLE = 3.0, 5.0
+"""Seconds from being ready until a daemon counts as idle, and for which it is looked at then."""
+
+TIMES = 20
+A_YEAR = 31e6
 
 
 async def ask(daemon: Daemon, agent: str, operation: str, **arguments: Any) -> Any:
-    """Ask an agent an operation."""
+    """Ask an agent something."""
     return await invoke(daemon, PROGRAM.asking(agent), operation, arguments)
 
 
-async def opened(folder: Path, settings: str = "") -> Daemon:
-    """A daemon on a new home."""
-    home(folder, module=MODULE, recipes=recipe(10, "next"), settings=settings)
-    return await Daemon.open(Home(folder))
-
-
-async def keep_flooded(daemon: Daemon, agent: str) -> None:
-    """See to it that an agent always has plans to go on with."""
-    async with daemon.of(agent) as seen:
-        while True:
-            if len(seen.agent.runs.active) < PLANS:
-                wanted = [b"<x n='0'/>"] * AT_ONCE
-                await ask(daemon, agent, "start", name="w.line", elements=wanted, each=True)
-            await asyncio.sleep(0)
-
-
-async def fair(folder: Path) -> dict[str, Any]:
-    """The time until what a calm agent is asked is recorded, beside one that floods itself."""
-    daemon = await opened(folder)
-    for name in ("flooded", "calm"):
-        await ask(daemon, "", "add_agent", name=name)
-    work = asyncio.create_task(daemon.main_loop.run())
-    flood = asyncio.create_task(keep_flooded(daemon, "flooded"))
-    await ask(daemon, "calm", "add", elements=[b"<mail/>"])
-    taken = []
-    began = now()
-    for _ in range(ASKED):
-        await asyncio.sleep(0.01)
-        asked = now()
-        await ask(daemon, "calm", "add", elements=[b"<mail/>"])
-        taken.append(now() - asked)
-    seconds = now() - began
-    async with daemon.of("flooded") as seen:
-        assert len(seen.agent.runs.active) >= AT_ONCE, "it has more to do than it gets done"
-    flood.cancel()
-    with suppress(asyncio.CancelledError):
-        await flood
-    daemon.stop.request()
-    await work
-    await daemon.close()
-    ms = [duration * 1e3 for duration in taken]
-    told = {f"calm_p{percent}_ms": round(percentile(ms, percent), 2) for percent in (50, 99)}
-    return {"n": ASKED, "seconds": seconds, **told}
-
-
-async def round_of_all(folder: Path) -> dict[str, Any]:
-    """The commits in which the events of many agents are recorded, one of each."""
-    daemon = await opened(folder, "durability = 'power'\nidle_after = '1h'\n")
-    for number in range(AGENTS):
-        await ask(daemon, "", "add_agent", name=f"a{number}")
-    hosts = []
-    for number in range(AGENTS):
-        async with daemon.agents.asked(f"a{number}") as host:
-            hosts.append(host)
+async def make(daemon: Daemon, name: str, elements: int, runs: int) -> None:
+    """An agent with elements, and runs that wait for another."""
+    await ask(daemon, "", "add_agent", name=name)
+    notes = [b"<note n='%d' text='some words for a note to have'/>" % number for number in range(elements)]
+    await ask(daemon, name, "add", elements=notes)
+    for _ in range(runs):
+        await ask(daemon, name, "start", name="w.waits")
     await daemon.main_loop.until_idle()
-    commits, commit = 0, daemon.store.commit
 
-    def counted(*batches: Batch) -> None:
-        nonlocal commits
-        commits += 1
-        commit(*batches)
 
-    daemon.store.commit = counted  # type: ignore[method-assign]
-    began = now()
-    for host in hosts:
-        host.post(Request(lambda turn: turn.add(b"<mail/>"), lambda result, error: None))
-    await daemon.main_loop.until_idle()
-    seconds = now() - began
+async def filled(folder: Path, agents: int, elements: int, runs: int) -> None:
+    """A home of agents that are active when its daemon ends."""
+    daemon = await Daemon.open(Home(folder))
+    for number in range(agents):
+        await make(daemon, f"a{number}", elements, runs)
     await daemon.close()
-    return {"n": AGENTS, "seconds": seconds, "commits": commits}
 
 
-CASES: dict[str, Callable[[Path], Coroutine[Any, Any, dict[str, Any]]]] = {
-    "fair": fair,
-    "round": round_of_all,
-}
+async def registered(folder: Path, agents: int) -> None:
+    """A home of agents that have nothing and are passive."""
+    await (await Daemon.open(Home(folder))).close()
+    soon = time.time() + A_YEAR
+    moments = (soon + number if number % 2 else None for number in range(agents))
+    rows = [new_agent(2 + number, f"a{number}") for number in range(agents)]
+    passive = [row._replace(state=PASSIVE, wake_at=at) for row, at in zip(rows, moments, strict=True)]
+    with open_store(Home(folder).store, "crash") as store:
+        store.commit(Batch(agents=passive))
+
+
+def started(folder: Path) -> tuple[float, float, float, int]:
+    """Seconds until a daemon answers and of its processor, its megabytes, and how often it woke at rest."""
+    began = now()
+    with programs.running(folder) as (daemon, client):
+        client.ask("definitions")
+        seconds = now() - began
+        time.sleep(SETTLE)
+        family = programs.family(daemon.pid)
+        worked, woken = programs.processor_time(family), programs.wake_ups(family)
+        time.sleep(IDLE)
+        assert programs.processor_time(family) - worked < 0.02 * IDLE
+        return seconds, worked, memory_of(daemon.pid, "VmRSS"), programs.wake_ups(family) - woken
+
+
+def rest(workload: str, agents: int, full: Path, bare: Path) -> None:
+    """Measure a home of agents beside one without."""
+    without, least, little, _ = started(bare)
+    seconds, worked, much, wakes = started(full)
+    each = (much - little) * 1024 * 1024 / agents
+    emit(
+        workload,
+        agents,
+        seconds,
+        rss_mb=much,
+        bytes_each=round(each, 1),
+        kb_each=round(each / 1000, 2),
+        a_gb=round(1e9 / each),
+        more_s=round(seconds - without, 3),
+        more_processor_s=round(worked - least, 3),
+        wakes=wakes,
+    )
+
+
+async def brought_back(folder: Path, elements: int, runs: int) -> tuple[float, float]:
+    """Seconds for which an operation has to wait for its agent, and those of the processor."""
+    daemon = await Daemon.open(Home(folder))
+    await make(daemon, "ada", elements, runs)
+    passive, active = [], []
+    for _ in range(TIMES):
+        await ask(daemon, "", "passivate", name="ada")
+        for taken in (passive, active):
+            began, worked = now(), time.process_time()
+            assert (await ask(daemon, "ada", "count"))["count"] >= elements
+            taken.append((now() - began, time.process_time() - worked))
+    await daemon.close()
+    waited, used = (
+        statistics.median(column) - statistics.median(other)
+        for column, other in zip(zip(*passive, strict=True), zip(*active, strict=True), strict=True)
+    )
+    return waited, used
+
+
+def main() -> None:
+    what = argument(1, "active")
+    with scratch() as folder:
+        made = home(folder / "home", module=MODULE, recipes=RECIPES, settings=SETTINGS)
+        if what == "activation":
+            elements, runs = argument(2, 100), argument(3, 10)
+            seconds, used = asyncio.run(brought_back(made, elements, runs))
+            told = {"ms": round(seconds * 1e3, 2), "processor_ms": round(used * 1e3, 2)}
+            emit(f"W11-activation-{elements}", 1, seconds, **told)
+            return
+        bare = home(folder / "bare", module=MODULE, recipes=RECIPES, settings=SETTINGS)
+        agents = argument(2, 1_000 if what == "active" else 100_000)
+        if what == "active":
+            asyncio.run(filled(made, agents, argument(3, 100), argument(4, 5)))
+        else:
+            asyncio.run(registered(made, agents))
+        rest(f"W11-{what}-{agents}", agents, made, bare)
 
 
 if __name__ == "__main__":
-    case = argument(1, "fair")
-    with scratch() as folder:
-        told = asyncio.run(CASES[case](folder))
-    emit(f"W11-{case}", told.pop("n"), told.pop("seconds"), **told)
+    main()
