@@ -281,7 +281,7 @@ async def test_G29_only_what_an_agent_receives_is_taken_and_control_elements_whe
 ) -> None:
     own = '{from = "narval", elements = ["order", "start-plan"]}'
     scene.write("agents/shop/agent.toml", f'receives = [{own}, {{from = "*", elements = ["note"]}}]')
-    daemon = await opened(scene, "ada", "shop")
+    daemon = await opened(scene, "ada")
     start = "<start-plan recipe='m.waits'/>"
     await send(daemon, "shop", "<order/>", "<bill/>", start, "<note/>")
     await send(daemon, "shop", "<order/>", start, "<note/>", by="ada")
@@ -334,7 +334,7 @@ async def test_G31_a_send_waits_for_room_and_why_says_so(scene: Scene) -> None:
 @in_a_loop
 async def test_G31_the_limit_of_a_receiver_counts_all_senders(scene: Scene) -> None:
     scene.write("agents/shop/agent.toml", "messages = 3\n")
-    daemon = await opened(scene, "ada", "shop")
+    daemon = await opened(scene, "ada")
     await ask(daemon, "", "suspend", name="shop")
     await send(daemon, "shop", "<a/>", "<b/>", by="ada")
     await send(daemon, "shop", "<c/>")
@@ -433,7 +433,7 @@ async def test_G32_dead_letters_are_kept_for_thirty_days(scene: Scene) -> None:
 @in_a_loop
 async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene: Scene) -> None:
     scene.write("agents/shop/agent.toml", "elements = 30\nforget_after = '1h'\nelement_bytes = '1K'\n")
-    daemon = await opened(scene, "shop")
+    daemon = await opened(scene)
     async with daemon.of("shop") as seen:
         there = len(seen.agent.memory)
     await send(daemon, "shop", *(f"<order n='{n}'/>" for n in range(40 - there)))

@@ -104,8 +104,9 @@ class AgentMail:
         for name in many:
             receiver = self.office.find(name)
             if receiver is not None:
-                more = self.outbox.in_turn(turn, receiver)
-                lacks = self.office.room.lacking(receiver, self.identity.agent, many[name] + more, size[name])
+                decided = self.outbox.in_turn(turn, receiver)
+                more = many[name], size[name], decided
+                lacks = self.office.room.lacking(receiver, self.identity.agent, *more)
                 if lacks:
                     return receiver, lacks
         return None

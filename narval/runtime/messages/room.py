@@ -36,6 +36,10 @@ class MailboxRoom:
     def __bool__(self) -> bool:
         return bool(self._of)
 
+    def of(self, receiver: int) -> int:
+        """The number of messages that wait for an agent."""
+        return self._of[receiver]
+
     def load(self, row: WaitingRow) -> None:
         """Count what waits of a pair at the start."""
         pair = row.agent, row.sender
@@ -70,19 +74,20 @@ class MailboxRoom:
         for retry in self._waiting.pop(receiver, {}).values():
             retry()
 
-    def lacking(self, receiver: AgentRow, sender: int, many: int, size: int) -> str:
+    def lacking(self, receiver: AgentRow, sender: int, many: int, size: int, decided: int) -> str:
         """The room that so many messages more, of so many bytes, have to wait for; "" where there is some.
 
-        Where nothing waits there is room for any number: what is sent at once is not divided.
+        `decided` are those of the pair that are not recorded yet. Where nothing waits there is room for any
+        number: what is sent at once is not divided.
         """
         pair = receiver.agent, sender
-        waiting, there = self._many[pair], self._of[receiver.agent]
-        if not waiting and there < self._limit(receiver.name):
+        waiting, there = self._many[pair] + decided, self._of[receiver.agent] + decided
+        if not there or (not waiting and there < self._limit(receiver.name)):
             return ""
         is_full = waiting + many > MOST_OF_A_PAIR or self._bytes[pair] + size > BYTES_OF_A_PAIR
         if not is_full and there + many <= self._limit(receiver.name):
             return ""
-        return f"room in the mailbox of {receiver.name} ({max(waiting, 0) if is_full else there:,} not taken)"
+        return f"room in the mailbox of {receiver.name} ({waiting if is_full else there:,} not taken)"
 
     def wait(self, receiver: int, sender: int, call: str, retry: Retry) -> None:
         """Call `retry` once a message for a receiver is taken."""
