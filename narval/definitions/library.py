@@ -82,6 +82,9 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     is_tried_again: ClassVar[bool] = True
     """False if a step has it run once, however it ends and whatever its `retries` say."""
 
+    outcome_attribute: ClassVar[str] = ""
+    """The attribute of what it gives that says how it ended, where one can end in several ways (P71)."""
+
     @property
     def may_expire(self) -> bool:
         """True if a run of it may end as failed with nothing having gone wrong: its time was over (P14)."""

@@ -219,3 +219,34 @@ def test_a_kind_goes_through_the_socket(narval: Narval) -> None:
             ann.ask("claim", item=99)
         assert isinstance(raised.value, WorkRefusedError)
         assert raised.value.kind == "no-item"
+
+
+PURCHASE = """<process-definition name="purchase" group="w">
+  <node name="ask" type="wait" isStart="true"><condition use="yes"><match>request</match></condition>
+    <arc to="agree"/></node>
+  <node name="agree" type="work"><custom><target>w.approve</target></custom>
+    <arc to="pay" name="approve"/><arc to="ask" name="reject" back="true"/></node>
+  <node name="pay" type="wait"/>
+</process-definition>"""
+
+
+def test_P71_a_rejected_purchase_goes_back_and_is_asked_anew(narval: Narval) -> None:
+    narval.write("recipes/w.wf.xml", PURCHASE)
+    with narval.running():
+        run = narval("start", "w.purchase", "--as", "dan").stdout.decode().strip()
+        narval("add", "-", "--as", "dan", given=REQUEST)
+        (item,) = narval.ask("work", "--as", "ann")
+        assert item["run"] == {"run": int(run), "step": "agree"}
+        assert says(narval, "answer", str(item["item"]), "reject", "--set", "comment=dear", by="ann")[0] == 0
+        assert narval.ask("work", "--as", "ann") == [], "it waits for another request"
+        narval("add", "-", "--as", "dan", given=REQUEST)
+        (again,) = narval.ask("work", "--as", "ann")
+        assert again["item"] != item["item"]
+        assert says(narval, "answer", str(again["item"]), "approve", by="ben")[0] == 0
+        tokens = narval.ask("tokens", run)["tokens"]
+        assert [token["node"] for token in tokens if token["state"] == "active"] == ["pay"]
+        log = narval.ask("work", "log", "--as", "cleo")
+        assert [(row["by"], row.get("outcome")) for row in log if row["did"] == "ItemAnswered"] == [
+            ("ann", "reject"),
+            ("ben", "approve"),
+        ]

@@ -125,6 +125,7 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     kind: ClassVar[str] = "work"
     is_tried_again: ClassVar[bool] = False
+    outcome_attribute: ClassVar[str] = "outcome"
 
     title: TextTemplate
     description: TextTemplate | None = None

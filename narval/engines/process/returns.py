@@ -42,7 +42,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     if problem is not None:
         _failed(decision, node, token, problem, event.call, hook)
     elif node.target is not None:
-        flow.complete(decision, token)
+        flow.complete(decision, token, (_outcome(decision, node, eids),))
     else:
         try:
             node_effects.apply_wishes(decision, token, event.value or {})
@@ -79,6 +79,17 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, node.id, event.call)
+
+
+def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
+    """The name of the arcs to leave on: that of the outcome, if what was called has one and there are such
+    arcs (P71); else the default ones, which have none.
+    """
+    target = decision.view.definition(*node.target) if node.target is not None else None
+    attribute = getattr(target, "outcome_attribute", "")
+    given = [decision.view.element(eid) for eid in eids] if attribute else []
+    outcomes = (found.attributes.get(attribute, "") for found in given if found is not None)
+    return next((outcome for outcome in outcomes if outcome in node.outs_by_name), "")
 
 
 # --- elements and errors --------------------------------------------------------------------------------
