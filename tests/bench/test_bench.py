@@ -76,6 +76,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
         ("conditions index 50 40", "W3-50"),
         ("conditions beyond 50 40", "W3-beyond-50"),
         ("conditions turn 50 40", "W3-turn-50"),
+        ("agents activation 5 2", "W11-activation-5"),
     ],
 )
 def test_a_measurement_checks_its_results_and_prints_a_line(

@@ -210,6 +210,8 @@ def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
 def _caller(agent: AgentState, run: Run) -> Any:
     """Who called; what was nearest there, too, while somebody waits for the answer."""
     caller = run.caller
+    if caller is not None and caller.agent:  # the state has the rest
+        return caller.agent, caller.call
     if caller is None or agent.runs.is_awaited(run):
         return caller
     return caller.run, caller.step, caller.call

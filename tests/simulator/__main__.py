@@ -64,7 +64,7 @@ def summary(reports: list[Report], seconds: float) -> str:
     total = {name: sum(getattr(each, name) for each in reports) for name in Report._fields}
     return (
         f"{len(reports)} runs: {total['commits']} commits, {total['turns']} turns, {total['calls']} calls, "
-        f"{total['crashes']} crashes, {total['starts']} starts, "
+        f"{total['messages']} messages, {total['crashes']} crashes, {total['starts']} starts, "
         f"{total['comparisons']} comparisons with what the store would bring back; {seconds:.0f} s"
     )
 

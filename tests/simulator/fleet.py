@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ import pytest
 from narval.errors import InternalError, RefusedRowsError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
+from narval.runtime.agent.transaction import Transaction
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, Batch
@@ -30,8 +33,10 @@ from tests.simulator import invariants
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing
 from tests.simulator.invariants import Ledger
+from tests.simulator.post import Letters, PostalWorld
 from tests.simulator.simulation import Simulation
 from tests.simulator.wide import InMemory, Wide
+from tests.simulator.world import World
 
 LEAST, MOST = 3, 30
 """So many agents a fleet has."""
@@ -48,6 +53,9 @@ class FleetLedger(Ledger):
         self._by_number: dict[int, Ledger] = {HOME_AGENT: Ledger()}
         self._by_id: dict[str, Ledger] = {}
         self._gone: set[str] = set()
+        self._ids: dict[int, str] = {}
+        """The ids of agents, by the number that each has or had last."""
+        self.letters = Letters(lambda number: self._ids.get(number, f"the home's own ({number})"))
 
     def of(self, number: int) -> Ledger:
         """That of the agent which has a number now."""
@@ -60,6 +68,7 @@ class FleetLedger(Ledger):
             for row in batch.agents:
                 self._register(row)
             self._by_number[batch.agent].note([batch])
+            self.letters.note(batch)
             for number in batch.removed_agents:
                 ledger = self._by_number.pop(number)
                 self._gone.update(id for id, known in self._by_id.items() if known is ledger)
@@ -72,6 +81,10 @@ class FleetLedger(Ledger):
         """How often calls were asked for, by all agents."""
         return sum(ledger.calls() for ledger in self._all())
 
+    def messages(self) -> int:
+        """How many messages agents have sent one another."""
+        return self.letters.many
+
     def _all(self) -> list[Ledger]:
         return [self._by_number[HOME_AGENT], *self._by_id.values()]
 
@@ -80,6 +93,7 @@ class FleetLedger(Ledger):
         if row.agent != HOME_AGENT and row.id not in self._by_id:
             assert row.agent not in self._by_number, f"number {row.agent} is that of another agent"
             self._by_number[row.agent] = self._by_id[row.id] = Ledger()
+            self._ids[row.agent] = row.id
 
     def _of_call(self, call: str) -> Ledger:
         id = call.partition(".")[0]
@@ -128,6 +142,9 @@ class Fleet(Simulation):
         self._fragile: dict[int, str] = {}
         """The agents whose next turn breaks down, by number, and when in it."""
 
+    def _new_world(self, chance: Random) -> World:
+        return PostalWorld(chance)
+
     def _write_recipes(self) -> None:
         for group in COOKBOOKS:
             text = re.sub(r"w\.(leaf|inner|outer|always)\b", rf"{group}.\1", self.world.cookbook())
@@ -136,34 +153,42 @@ class Fleet(Simulation):
     @contextmanager
     def apart(self) -> Any:
         """As ever, and turns that break down."""
-        decide, perform = Loop.decide, Loop.perform
+        decide, add = Loop.decide, Transaction.add
 
         def decided(loop: Loop, *given: Any) -> Any:
-            self._break(loop, "before")
+            self._break(loop.agent, "before")
             made = decide(loop, *given)
-            self._break(loop, "after")
+            self._break(loop.agent, "after")
             return made
 
         def performed(loop: Loop, turn: Any) -> None:
-            self._break(loop, "recorded")
+            self._break(loop.agent, "recorded")
             perform(loop, turn)
-            self._break(loop, "performed")
+            self._break(loop.agent, "performed")
+
+        def added(transaction: Transaction, *given: Any, **named: Any) -> int:
+            eid = add(transaction, *given, **named)
+            self._break(transaction.agent, "added")
+            return eid
 
         with super().apart(), pytest.MonkeyPatch.context() as patch:
             perform = Loop.perform
             patch.setattr(Loop, "decide", decided)
             patch.setattr(Loop, "perform", performed)
+            patch.setattr(Transaction, "add", added)
             yield
 
-    def _break(self, loop: Loop, when: str) -> None:
-        if self._fragile.get(loop.agent.store.agent) == when:
-            del self._fragile[loop.agent.store.agent]
+    def _break(self, agent: AgentState, when: str) -> None:
+        if self._fragile.get(agent.store.agent) == when:
+            del self._fragile[agent.store.agent]
             raise RecursionError(f"{when} it was decided")
 
     # --- what happens ---------------------------------------------------------------------------------
 
     def _happening(self) -> Callable[[Daemon], Any]:
         way = super()._happening()
+        if way == self._send:
+            return partial(self._of_one, way, self.chance.choice([*self.names, ""]))
         if way not in super()._ways() or way in (self._jump, self._stop, self._vanish, self._edit):
             return way
         return partial(self._of_one, way, self.chance.choice([*self.names, *self.names, ""]))
@@ -175,6 +200,7 @@ class Fleet(Simulation):
             self._resume: 1,
             self._remove: 1,
             self._poison: 3,
+            self._send: 4,
         }
 
     async def _of_one(self, way: Callable[[Daemon], Any], name: str, daemon: Daemon) -> None:
@@ -230,12 +256,21 @@ class Fleet(Simulation):
 
     async def _poison(self, daemon: Daemon) -> None:
         number = daemon.agents.rows[self.chance.choice(self.names)].agent
-        when = self.chance.choice(("before", "after", "recorded", "performed", "refused"))
+        when = self.chance.choice(("before", "after", "recorded", "performed", "added", "added", "refused"))
         self._note(f"the next turn of agent {number} is to break down: {when}")
         if when == "refused":
             self.scene.refused.add(number)
         else:
             self._fragile[number] = when
+
+    def _next_moment(self, daemon: Daemon) -> float | None:
+        return daemon.rounds.next_moment()
+
+    async def _send(self, daemon: Daemon) -> None:
+        """One agent sends another something, or one that there is not."""
+        assert isinstance(self.world, PostalWorld)
+        elements = [self.world.letter() for _ in range(self.chance.choice((1, 1, 3)))]
+        await self._ask(daemon, "send", to=self.chance.choice(self.world.receivers), elements=elements)
 
     async def _come_to_rest(self, daemon: Daemon) -> bool:
         self._fragile.clear()
@@ -283,6 +318,7 @@ class Fleet(Simulation):
             assert row.state != SUSPENDED
             if daemon.agents.at_work.host(row.name) is None:
                 self._check_passive(daemon, row, now)
+        self.ledgers.letters.check_taken({row.id for row in daemon.agents.rows.all()})
         for name in ("", *self.names):
             if name:
                 async with daemon.of(name) as seen:

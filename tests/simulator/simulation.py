@@ -45,6 +45,7 @@ class Report(NamedTuple):
     turns: int
     calls: int
     comparisons: int
+    messages: int
     digest: int
 
 
@@ -138,6 +139,7 @@ class Simulation:
             self.turns,
             self.calls + self.ledger.calls(),
             self.comparisons,
+            self.ledger.messages(),
             digest,
         )
 
@@ -320,10 +322,13 @@ class Simulation:
             if call in self.executor.held:
                 self.executor.answer(call)
         await daemon.main_loop.until_idle()
-        due = daemon.agent.clockwork.next_moment()
+        due = self._next_moment(daemon)
         if due is not None:
             await self._pass(daemon, max(0.0, due - self.scene.clock.now()))
         return busy or due is not None
+
+    def _next_moment(self, daemon: Daemon) -> float | None:
+        return daemon.agent.clockwork.next_moment()
 
     async def _at_rest(self, daemon: Daemon) -> None:
         await self._rest(daemon)

@@ -73,7 +73,10 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 def _agents(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
-    states = Counter(map(daemon.agents.state_of, daemon.agents.rows.all()))
+    rows = daemon.agents.rows
+    known = rows.in_full()
+    states = Counter(map(daemon.agents.state_of, known))
+    states[PASSIVE] += len(rows) - len(known)
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 

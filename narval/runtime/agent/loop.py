@@ -51,10 +51,15 @@ Settle = Callable[[Any, BaseException | None], None]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Something to do within a turn; `settle` is told the result, or the error, once it is committed."""
+    """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
+
+    What `work` raises is the asker's, unless a run had been told something by then, or the request is to be
+    done as a whole: then the turn breaks down, of which a part would be recorded.
+    """
 
     work: Callable[[Turn], Any]
     settle: Settle
+    is_whole: bool = False
 
 
 class Intake:
@@ -292,12 +297,14 @@ def _done(request: Request, turn: Turn) -> Answer:
         result = request.work(turn)
     except StoreError:
         raise
-    except NarvalError as error:
-        refusal = error
     except Exception as error:
-        turn.transaction.telling.absolve()
-        log.exception("what was asked for broke down")
-        refusal = InternalError(f"narval failed while it did what was asked: {error!r}")
+        if request.is_whole or turn.transaction.telling.blamed is not None:
+            raise
+        if isinstance(error, NarvalError):
+            refusal = error
+        else:
+            log.exception("what was asked for broke down")
+            refusal = InternalError(f"narval failed while it did what was asked: {error!r}")
     return lambda failure: request.settle(result, failure if refusal is None else refusal)
 
 

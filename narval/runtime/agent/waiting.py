@@ -77,9 +77,13 @@ Told = tuple[int, str]
 """A run (0: none), and what it is told, in words by which it is known when it comes again."""
 
 
+_ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
+"""The fields that say what an event, a job or a message is about, and are the same when it comes again."""
+
+
 def told(run: int, event: object) -> Told:
     """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
-    about = (getattr(event, field, None) for field in ("call", "watch", "wake", "name", "run", "eid"))
+    about = (getattr(event, field, None) for field in _ABOUT)
     return run, " ".join([type(event).__name__, *(str(known) for known in about if known is not None)])
 
 
@@ -89,10 +93,6 @@ class Telling:
     def __init__(self) -> None:
         self.blamed: Told | None = None
         self.distrusted: frozenset[Told] = frozenset()
-
-    def absolve(self) -> None:
-        """Blame nothing: what broke down was taken back, and the turn goes on."""
-        self.blamed = None
 
     def blame(self, run: int, event: object) -> None:
         """Note that a turn broke down while a run was told this."""

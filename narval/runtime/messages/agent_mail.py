@@ -111,6 +111,8 @@ class AgentMail:
         )
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+        if why := turn.transaction.telling.reason(0, row):
+            return Refusal("internal-error", why)
         if row.until is not None and row.until < turn.at:
             return Refusal("expired", "it waited for longer than it was to be kept")
         take = KINDS.get(row.kind)

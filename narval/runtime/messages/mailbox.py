@@ -56,7 +56,7 @@ class Mailbox:
     def _ask(self) -> None:
         if self._senders and not self._is_asking:
             self._is_asking = True
-            self._post(Request(self._take, self._took))
+            self._post(Request(self._take, self._took, is_whole=True))
 
     def _take(self, turn: Turn) -> list[MessageRow]:
         """Take messages, as many as a turn may; which they are."""
@@ -73,7 +73,11 @@ class Mailbox:
                 log.error("messages %s of agent %d are missing: those after wait", missing, sender)
                 continue
             if row.number == last + 1:
-                self._receive(turn, row)
+                try:
+                    self._receive(turn, row)
+                except Exception:
+                    turn.transaction.telling.blame(0, row)
+                    raise
                 taken[sender] = reached[sender] = row.number
                 done.append(row)
             waiting.popleft()

@@ -15,6 +15,7 @@ from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.agent import turn as turns
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.transaction import Transaction
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop
 
@@ -148,4 +149,33 @@ async def test_G18_what_brought_an_agent_down_twice_is_not_told_again(
     shown = await ask(daemon, "ada", "show", run=poisoned)
     assert shown["state"] == ("done" if poison in (offering, forgetting) else "failed")
     assert mails or begun != "poisoned"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G18_G25_a_message_that_brings_its_receiver_down_is_taken_once_or_a_dead_letter(
+    scene: Scene,
+) -> None:
+    daemon = await scene.open()
+    await ask(daemon, "", "add_agent", name="ada")
+    add, breaks = Transaction.add, {b'n="1"': 1, b'n="2"': 9}
+
+    def added(transaction: Transaction, xml: bytes, *given: Any, **named: Any) -> int:
+        eid = add(transaction, xml, *given, **named)
+        for which, left in breaks.items():
+            if left and which in xml and transaction.agent.store.agent != daemon.agent.store.agent:
+                breaks[which] -= 1
+                raise RecursionError("too deep")
+        return eid
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transaction, "add", added)
+        for n in (1, 2, 3):
+            await ask(daemon, "", "send", to="ada", elements=[f"<mail n='{n}'/>".encode()])
+            await daemon.main_loop.elapse(20.0)
+    mails = [row["xml"] for row in await ask(daemon, "ada", "memory", xpath="mail")]
+    assert ['n="1"' in mails[0], 'n="3"' in mails[-1], len(mails)] == [True, True, 2]
+    [error] = await ask(daemon, "", "memory", xpath="error[@type='undelivered']")
+    assert 'reason="internal-error"' in error["xml"]
+    assert [row["state"] for row in await ask(daemon, "", "agents")] == ["active", "active"]
     await scene.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from narval.runtime.daemon.rounds import Alarm, Rounds
 
@@ -23,6 +23,13 @@ class WakeUps:
         self._at: dict[str, float] = {}
         self._asked: float | None = None
         """The moment of the alarm."""
+
+    def begin(self, moments: Iterable[tuple[float, str]]) -> None:
+        """Look after these agents, each at its moment, and no others."""
+        self._heap = list(moments)
+        heapq.heapify(self._heap)
+        self._at = {name: at for at, name in self._heap}
+        self._ask()
 
     def set(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment, and not at the one before; None: no more."""
