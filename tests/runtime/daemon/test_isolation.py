@@ -124,7 +124,7 @@ async def a_limit_is_met(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text("elements = 5\n")
     await ask(daemon, "", "reload")
-    with pytest.raises(RequestError, match="over-limit|at most"):
+    with pytest.raises(RequestError, match=r"over-limit|at most"):
         await ask(daemon, POISONED, "add", elements=[b"<mail n='0'/>"])
 
 
