@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from narval.errors import RequestError
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
@@ -15,7 +17,12 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.active_memory import resident
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.folder_agents import is_held
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.drop_folder import standing
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.folders import make_folder
+from narval.runtime.home.agents.settings import LIMITS, AgentSettings
 from narval.runtime.messages.envelope import ELEMENT
 from narval.runtime.store.batch import ACTIVE, AgentRow
 
@@ -33,24 +40,50 @@ async def agents(daemon: Daemon) -> list[dict[str, Any]]:
     return [first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in rows)]
 
 
-@operation("write")
-async def add_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """Make an agent, which follows the definitions of the home, with a memory of its own."""
-    return _form(daemon, await daemon.agents.rows.add(name))
-
-
 @operation("read")
 async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """One agent: its state, and what it has of each thing that is limited, with the limit (G16).
+    """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
+    the faults of its files.
 
     The `used` of messages is null; a limit of calls is null where it is all places but one.
     """
-    own = daemon.agents.rows.own
-    if name == daemon.files.settings.name:
-        return {"name": name, "state": ACTIVE, "limits": _limits(daemon, own)}
-    state = daemon.agents.state_of(daemon.agents.rows.find(name))
+    own = name == daemon.files.settings.name
+    row = daemon.agents.rows.own.agent.store.identity() if own else daemon.agents.rows.find(name)
+    counts = daemon.files.own(None) if own else daemon.files.followers.of(name)
+    folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
+    place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
+    shown = {
+        "name": name,
+        "state": ACTIVE if own else daemon.agents.state_of(row),
+        "why": row.why or None,
+        "id": row.id,
+        "folder": folder,
+        "settings": _said(counts.settings),
+        "inbox": standing(place)._asdict() if place is not None else None,
+        "faults": [json_forms.fault(fault) for fault in counts.faults],
+    }
+    if own:
+        return {**shown, "limits": _limits(daemon, daemon.agents.rows.own)}
     async with daemon.agents.asked(name) as host:
-        return {"name": name, "state": state, "limits": _limits(daemon, host)}
+        return {**shown, "limits": _limits(daemon, host)}
+
+
+@operation("write")
+async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = None) -> dict[str, Any]:
+    """Make an agent, with a memory of its own.
+
+    It follows the definitions that the home's own does; with `collections` those named and its own, for which
+    it gets a folder.
+    """
+    if not collections:
+        return _form(daemon, await daemon.agents.rows.add(name))
+    if daemon.home is None:
+        raise RequestError("a home in memory has no collections")
+    if name in daemon.agents.rows or name == daemon.files.settings.name:
+        raise RequestError(f"there is an agent {name} already")
+    await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
+    await daemon.files.reload()
+    return _form(daemon, daemon.agents.rows.find(name))
 
 
 def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
@@ -78,6 +111,9 @@ async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]
 @operation("write")
 async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
     """Let a suspended agent go on where it was."""
+    row = daemon.agents.rows.find(name)
+    if is_held(row):
+        raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
     return _form(daemon, await daemon.agents.resume(name))
 
 
@@ -90,6 +126,8 @@ async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
     """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
+    if name in daemon.files.followers.folders:
+        raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.remove(name, now=now)
     return {"name": name, "removed": True}
 
@@ -132,6 +170,13 @@ def _form(
         return {**form, **_held(host.agent)}
     calls = daemon.agents.at_work.calls.count(row.id)
     return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0}
+
+
+def _said(settings: AgentSettings) -> dict[str, Any]:
+    """The settings of an agent but its limits, as plain data."""
+    said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
+    said = {key: value for key, value in said.items() if key not in LIMITS}
+    return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
 
 
 def _held(agent: AgentState) -> dict[str, Any]:

@@ -8,16 +8,19 @@ from typing import Any
 
 from narval.definitions.action.definition import Action
 from narval.operations import json_forms
+from narval.operations.lookup import files_of
 from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.module_text import ModuleText
 from narval.runtime.home.shipped import is_shipped, shipped_modules
+from narval.runtime.store.batch import HOME_AGENT
 
 
 @operation("read")
 async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not."""
-    loaded = {file.path: file.loaded for file in daemon.files.loaded.files}
+    files, is_own = files_of(daemon), daemon.agent.store.agent == HOME_AGENT
+    loaded = {file.path: file.loaded for file in files.loaded.files}
     rows = [
         {
             "kind": definition.kind,
@@ -30,7 +33,8 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
         }
         for definition in sorted(daemon.agent.library, key=lambda found: (found.kind, found.full_name))
     ]
-    return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
+    faults = daemon.files.faults if is_own else files.faults
+    return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in faults]}
 
 
 @operation("read")
@@ -39,7 +43,7 @@ async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, An
     not, with the path of the module that has taken the place of theirs, if one has.
     """
     if shipped:
-        return await asyncio.to_thread(_shipped, daemon.files.loaded.texts)
+        return await asyncio.to_thread(_shipped, files_of(daemon).loaded.texts)
     found = sorted(daemon.agent.library.of("action").items())
     return [json_forms.action(action) for _, action in found if isinstance(action, Action)]
 

@@ -13,6 +13,8 @@ from narval.runtime.agent.history import past
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.home_files import AgentFiles
+from narval.runtime.store.batch import HOME_AGENT
 
 
 def find_run(daemon: Daemon, eid: int) -> Run:
@@ -70,3 +72,9 @@ def _unknown(daemon: Daemon, name: str) -> str:
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
     return f"there is no definition {name}{hint}"
+
+
+def files_of(daemon: Daemon) -> AgentFiles:
+    """The files that count for the agent that is asked."""
+    files = daemon.files
+    return files.own(None) if daemon.agent.store.agent == HOME_AGENT else files.followers.of(daemon.name)

@@ -17,7 +17,7 @@ from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import admitted, raise_if_over_limit, raise_if_refused
-from narval.operations.lookup import find_run
+from narval.operations.lookup import files_of, find_run
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
 from narval.runtime.agent.declared import LIBRARY, outdate_elements, replace_element
@@ -35,7 +35,7 @@ async def add(
     With `replace` the one element given is added in place of that element, which is outdated; where
     `data/memory.xml` declares the old one, the new one is declared (N4).
     """
-    schemas, origin = daemon.files.schemas, asker.origin()
+    schemas, origin = files_of(daemon).schemas, asker.origin()
     found = await admitted(schemas, elements)
     if replace is not None and len(found) != 1:
         raise RequestError(f"one element replaces another: expected one, got {len(found)}")

@@ -18,7 +18,7 @@ from narval.operations import dot, json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import add_all, admitted, raise_if_over_limit
-from narval.operations.lookup import active_run, definition_and_state, find_run, no_definition
+from narval.operations.lookup import active_run, definition_and_state, files_of, find_run, no_definition
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
 from narval.operations.text import article
@@ -48,7 +48,7 @@ async def start(
 
     A process may be given attributes: its first `environment`.
     """
-    found, origin = await admitted(daemon.files.schemas, elements or ()), asker.origin()
+    found, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
     if each:
         runs = await _start(daemon, name, [[element] for element in found], environment, origin)
         return {"runs": [run.eid for run in runs]}

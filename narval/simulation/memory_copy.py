@@ -29,12 +29,18 @@ class Remembered(msgspec.Struct, frozen=True):
     next_eid: int = 1
 
 
-def remembered(home: Home, settings: Settings) -> Remembered:
-    """The memory of a home as it is now; empty if it never ran. Raises StoreError, RequestError."""
+def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
+    """The memory of a home's own agent, or of another, as it is now; empty if it never ran.
+
+    Raises StoreError, RequestError.
+    """
     path = _file(home, settings)
     for _ in range(ATTEMPTS):
         with look_into(path, home.is_held) as store:
-            known = store.of()
+            numbers = {row.name: row.agent for row in store.agents()} if agent else {"": HOME_AGENT}
+            if agent not in numbers:
+                return Remembered()
+            known = store.of(numbers[agent])
             try:
                 found = Remembered(
                     list(known.elements()),

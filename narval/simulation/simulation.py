@@ -83,8 +83,8 @@ def _beginning(
     if scenario.memory == "empty":
         return Remembered(), None
     declared: list[bytes] | None = None
-    if home.home is not None:
-        declared, faults = read_memory(home.home.memory, home.schemas)
+    if home.memory is not None:
+        declared, faults = read_memory(home.memory, home.schemas)
         if faults:
             raise DefinitionError(faults)
     if scenario.memory == "new":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from narval.errors import DefinitionError
@@ -35,7 +36,13 @@ class TomlText:
             raise _syntax_error(source, str(error)) from None
         except RecursionError:
             raise source.error("values are nested too deep") from None
-        self._places = _PlaceReader(source.text).read()
+
+    @cached_property
+    def _places(self) -> dict[Path, Place]:
+        try:
+            return _PlaceReader(self.source.text).read()
+        except RecursionError:  # as deep as the parser of Python can just read
+            return {(): Place(0, 0)}
 
     def key(self, *path: str | int) -> tuple[int, int]:
         """The line and column of a key, or of the innermost that stands in the text itself."""

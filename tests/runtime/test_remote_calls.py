@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -364,6 +365,8 @@ async def test_G34_an_agent_that_is_removed_answers_that_it_is_gone(scene: Scene
     waiting = await started(daemon, "c.hangs", "<order/>", agent="ada")
     await ask(daemon, "", "suspend", name="shop")
     untaken = await started(daemon, "c.hangs", "<order/>", agent="ada")
+    shutil.rmtree(scene.home.path / "agents/shop")
+    await daemon.files.reload()
     await ask(daemon, "", "remove_agent", name="shop", now=True)
     for run in (waiting, untaken):
         assert await state(daemon, run, "ada") == "failed"

@@ -19,6 +19,7 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
@@ -29,6 +30,7 @@ from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
+from narval.runtime.home.agents.folders import paths_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.people_file import load_people
@@ -121,7 +123,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        self._watcher = FileWatcher(self.home.path, self.agent.store.meta, self.host, self.files)
+        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents)
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager
@@ -141,11 +143,8 @@ class Daemon:
     @property
     def name(self) -> str:
         """The name of the agent that is asked."""
-        return (
-            self.files.settings.name
-            if self.agent.store.agent == HOME_AGENT
-            else self.host.dispatcher.identity.name
-        )
+        is_own = self.agent.store.agent == HOME_AGENT
+        return self.files.settings.name if is_own else self.host.name
 
     @property
     def agent(self) -> AgentState:
@@ -210,19 +209,22 @@ class Daemon:
 
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
-        host, agent = self.host, self.agent
+        host, runs = self.host, self.agent.runs.active
         self._collect_output()
         bring_back_runs(host, self.rounds.clock.now())
-        self.files.keep(run.definition for run in agent.runs.active.values() if run.definition is not None)
+        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()
+        folders = FolderAgents(self.agents, self.files)
         if self.record_only:
             await host.submit(partial(self._begin, declared, ()))
+            await folders.follow()
             return
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
+        await folders.follow()
         self.agents.start()
         self._log_start()
 
@@ -237,12 +239,12 @@ class Daemon:
         known, name = self.agent.store.identity(), self.files.settings.name
         if known.name != name and not self.record_only:
             register(known._replace(name=name), turn)
-        go_on(turn, self.host, self.files, declared, again)
+        go_on(turn, self.host, self.files.own(declared), again)
 
     def _log_start(self) -> None:
         where = self.home.path if self.home is not None else "memory"
         log.info("started on %s, with %d runs under way", where, len(self.agent.runs.active))
-        for line in differences(Loaded(), self.files.loaded):
+        for line in differences([], self.files.libraries):
             log.info("%s", line)
         for fault in self.files.faults:
             log.info("did not load: %s", fault)
@@ -258,7 +260,7 @@ def _on_home(
     record_only: bool,
 ) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its definitions read."""
-    loader = Loader(home.path, store.of().stored_files) if home is not None else Loader(None)
+    loader = Loader(home.path, partial(stored_files, store)) if home is not None else Loader(None)
     daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
     loader.forget_fallback()
     return daemon
@@ -283,7 +285,8 @@ def assemble(
     written: its definitions are followed, and nothing is remembered in it.
     """
     files, bell = home or model, Bell()
-    loaded = loader.load() if loaded is None else loaded
+    followed = paths_of(files.path, settings.own) if files is not None else ()
+    loaded = loader.load(followed) if loaded is None else loaded
     own = store.of().identity()._replace(name=settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
     people = load_people(files.path if files is not None else None)
@@ -308,9 +311,9 @@ def assemble(
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)
-    if files is not None:
-        read = read.with_agents(files, {})
-    files_in_force = FilesInForce(home, loader, read, host, in_force, executor.renew)
+    if home is not None:
+        read = read.with_agents(home, loader, own.name, {})
+    files_in_force = FilesInForce(home, loader, read, host, in_force)
     rows = AgentRows(host, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
         raise _taken(settings.name)

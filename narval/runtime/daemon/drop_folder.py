@@ -43,16 +43,19 @@ class NotSetAsideError(SurroundingsError):
 
 
 class Claim(NamedTuple):
-    """A file that is out of the reach of other programs, under its number."""
+    """A file that is out of the reach of other programs, under its number; `folder` is where it was dropped,
+    as a path within the home.
+    """
 
     number: int
     name: str
     path: Path
+    folder: str = FOLDER
 
     @property
     def shown(self) -> str:
         """The path at which it was dropped, in characters that can be written down."""
-        return _shown(f"{FOLDER}/{self.name}")
+        return _shown(f"{self.folder}/{self.name}")
 
 
 class Standing(NamedTuple):
@@ -83,11 +86,13 @@ def standing(home: Path) -> Standing:
 class DropFolder:
     """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
 
-    `durable`: what is done to the folder survives a loss of power, too.
+    With `within` it is the one in that folder of the home, a path with a slash at its end. `durable`: what is
+    done to the folder survives a loss of power, too.
     """
 
-    def __init__(self, home: Path, recorded: int, *, durable: bool = False) -> None:
-        self._folder, self._durable = home / FOLDER, durable
+    def __init__(self, home: Path, recorded: int, *, within: str = "", durable: bool = False) -> None:
+        self._shown = f"{within}{FOLDER}"
+        self._folder, self._durable = home / self._shown, durable
         self._recorded = self._last = recorded
         self._warned: set[tuple[str, int]] = set()
 
@@ -99,7 +104,7 @@ class DropFolder:
         """Files claimed and not added when the last daemon ended; those that were added are removed."""
         claims = []
         for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
-            claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0])
+            claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0], self._shown)
             if claim.number <= self._recorded:
                 _remove(claim.path)
             else:
@@ -116,13 +121,13 @@ class DropFolder:
                 return None
             taken.mkdir(mode=0o700, exist_ok=True)
             number = self._last + 1
-            claim = Claim(number, name, taken / f"{number:012}-{next(_paths(taken, name)).name}")
+            claim = Claim(number, name, taken / f"{number:012}-{next(_paths(taken, name)).name}", self._shown)
             path.rename(claim.path)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._warn_once(
-                name, f"{_shown(f'{FOLDER}/{name}')} cannot be taken: {error.strerror}; move it away"
+                name, f"{_shown(f'{self._shown}/{name}')} cannot be taken: {error.strerror}; move it away"
             )
             return None
         self._last = claim.number
@@ -150,7 +155,7 @@ class DropFolder:
         except OSError as error:
             why = standing(self._folder.parent).stuck or error.strerror
             raise NotSetAsideError(f"{reason}; and it cannot be set aside: {why}") from error
-        log.warning("%s; it is in %s/%s", reason, FOLDER, REFUSED)
+        log.warning("%s; it is in %s/%s", reason, self._shown, REFUSED)
 
     def _warn_once(self, name: str, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -158,6 +163,14 @@ class DropFolder:
             if key not in self._warned:
                 self._warned.add(key)
                 log.warning("%s", message)
+
+
+def has_work(home: Path, within: str) -> bool:
+    """True if something lies in an inbox that is to be added, or to be removed."""
+    folder = home / within / FOLDER
+    return bool(names_in(folder / TAKEN)) or any(
+        name != REFUSED and _is_finished(name) for name in names_in(folder)
+    )
 
 
 def read(claim: Claim) -> tuple[list[bytes], str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.people.directory import Directory
 from narval.errors import Fault
-from narval.runtime.home.agents.folders import AgentFolder, read_folders
+from narval.runtime.home.agents.folders import AgentFolder, paths_of, read_folders
+from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
@@ -16,11 +17,21 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
 
 
+class AgentFiles(NamedTuple):
+    """The files that count for one agent; `declared` is None where its memory is to stay as it is (N4)."""
+
+    loaded: Loaded
+    schemas: Schemas
+    settings: AgentSettings
+    faults: tuple[Fault, ...]
+    declared: list[bytes] | None
+
+
 class HomeFiles(NamedTuple):
     """All that takes effect while a home is at work.
 
     `settings`, `people`, and what `data/memory.xml` has `declared`, are None when they have faults. `agents`
-    are the folders of agents by name.
+    are the folders of agents by name; their faults are their own.
     """
 
     loaded: Loaded
@@ -45,17 +56,21 @@ class HomeFiles(NamedTuple):
         return cls(loaded, schemas, settings, people, faults)
 
     @classmethod
-    def read(cls, home: Home, loader: Loader, before: HomeFiles) -> HomeFiles:
-        """Read and check the files of `home`; `before` has the last good versions."""
+    def read(cls, home: Home, loader: Loader, before: HomeFiles, current: Settings) -> HomeFiles:
+        """Read and check the files of `home`; `before` has the last good versions, `current` the settings."""
         settings, faults = read_settings(home.path)
         people, of_people = read_people(home.path)
         schemas = Schemas(home.schemas, before.schemas)
-        read = cls.of(loader.load(), schemas, settings, people, *faults, *of_people)
-        return read.with_agents(home, before.agents).with_memory(home)
+        now = settings or current
+        loaded = loader.load(paths_of(home.path, now.own))
+        read = cls.of(loaded, schemas, settings, people, *faults, *of_people)
+        return read.with_agents(home, loader, now.name, before.agents).with_memory(home)
 
-    def with_agents(self, home: Home, before: Mapping[str, AgentFolder]) -> HomeFiles:
-        """The same, with the folders of agents, and their faults; `before` has the last good versions."""
-        agents, faults = read_folders(home.path, before)
+    def with_agents(
+        self, home: Home, loader: Loader, own_name: str, before: Mapping[str, AgentFolder]
+    ) -> HomeFiles:
+        """The same, with the folders of agents; `before` has the last good versions."""
+        agents, faults = read_folders(home, loader, self.schemas, own_name, before)
         return self._replace(faults=tuple(sorted({*self.faults, *faults})), agents=agents)
 
     def with_memory(self, home: Home) -> HomeFiles:
@@ -66,17 +81,44 @@ class HomeFiles(NamedTuple):
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
+        return *self.own_state, {name: folder.state for name, folder in self.agents.items()}
+
+    @property
+    def own_state(self) -> tuple[object, ...]:
+        """Equal for equal contents of what counts for the home's own agent."""
         parts = self.loaded.files, self.schemas.digest, self.settings, self.people
-        return *parts, self.faults, self.declared, self.agents
+        return *parts, self.faults, self.declared
+
+    @property
+    def all_faults(self) -> list[Fault]:
+        """The faults of the home and of all agents."""
+        return sorted({*self.faults, *(fault for folder in self.agents.values() for fault in folder.faults)})
+
+    @property
+    def libraries(self) -> list[Loaded]:
+        """All that is loaded: for the home's own agent, and for those that follow something else."""
+        found = {id(loaded): loaded for loaded in (folder.loaded for folder in self.agents.values())}
+        return [self.loaded, *(loaded for loaded in found.values() if loaded is not self.loaded)]
+
+    @property
+    def code(self) -> set[tuple[str, str]]:
+        """The modules that are loaded: paths and digests."""
+        return {(text.path, text.digest) for loaded in self.libraries for text in loaded.texts.values()}
 
 
-def differences(before: Loaded, after: Loaded) -> Iterator[str]:
-    """Describe for people what has changed between two libraries, a line for each file."""
-    old, new = ({file.path: file for file in loaded.files} for loaded in (before, after))
+def differences(before: Iterable[Loaded], after: Iterable[Loaded]) -> Iterator[str]:
+    """Describe for people what has changed between libraries, a line for each file."""
+    after = list(after)
+    old, new = ({file.path: file for loaded in all for file in loaded.files} for all in (before, after))
     for path, state in new.items():
         if old.get(path) == state or state.error is not None:
             continue
-        names = [f"{found.kind} {found.full_name}" for found in after.library if found.path == path]
+        names = dict.fromkeys(
+            f"{found.kind} {found.full_name}"
+            for loaded in after
+            for found in loaded.library
+            if found.path == path
+        )
         yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
     for path in old:
         if path not in new:

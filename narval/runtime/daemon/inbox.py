@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 
-from narval.errors import ElementError, NarvalError
+from narval.errors import ElementError, NarvalError, RequestError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, read
+from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, has_work, read
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.schemas import Schemas
 from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
@@ -39,61 +43,15 @@ AGAIN = 5.0
 class Inbox:
     """Adds what is dropped into a folder, one file after another, in order of their names.
 
-    `meta` are the facts the store had at the start; `host` adds elements, and is woken when nothing is left
-    to add; `files` have the schemas that elements must fit, and tell if all must survive a loss of power.
-
-    When a file can be neither added nor set aside, no further one is claimed: a later number would tell the
-    next start that this one was added. It is tried again from time to time, and an error element says so.
+    `host` adds elements, `schemas` are those that elements must fit. When a file can be neither added nor set
+    aside, no further one is claimed: a later number would tell the next start that this one was added.
     """
 
-    def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
-        durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, number(meta, RECORDED, 0), durable=durable)
-        self._host, self._files = host, files
-        self._settling = Debounce(SETTLE, MOST)
-        self._stuck = ""
-        """Why nothing is added at present."""
-        self.is_busy = True
-        """True while there may be something to add."""
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-inbox")
+    def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas) -> None:
+        self._folder, self._host, self._schemas = folder, host, schemas
 
-    async def close(self) -> None:
-        """Add nothing more; what is under way is for the next start."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    def look(self) -> None:
-        """Look soon: something may have been dropped."""
-        self.is_busy = True
-        self._settling.notice()
-
-    async def _follow(self) -> None:
-        while True:
-            try:
-                await self._add_all()
-                self._stuck = ""
-            except NotSetAsideError as error:
-                await self._tell(str(error))
-            except Exception as error:
-                known = isinstance(error, NarvalError)
-                log.error("the inbox is left alone from now on: %s", error, exc_info=None if known else error)
-                return
-            finally:
-                self.is_busy = False
-                self._host.wake()
-            await self._settling.quiet(AGAIN if self._stuck else None)
-            self.is_busy = True
-
-    async def _tell(self, why: str) -> None:
-        """Tell once that nothing more is added until something is put right."""
-        if why == self._stuck:
-            return
-        self._stuck = why
-        message = f"nothing is taken from the inbox until that is put right: {why}"
-        log.error("%s", message)
-        await self._host.submit(lambda turn: turn.add(make_error("inbox-stuck", message)))
-
-    async def _add_all(self) -> None:
+    async def add_all(self) -> None:
+        """Add all that lies there. Raises NotSetAsideError."""
         for claim in await asyncio.to_thread(self._folder.left_over):
             await self._add(claim)
         for name in await asyncio.to_thread(self._folder.unclaimed):
@@ -121,7 +79,7 @@ class Inbox:
 
     async def _check(self, elements: list[bytes], claim: Claim) -> None:
         """Raise ElementError for the first element that its schema refuses (N7), with its place."""
-        schemas, time_slice = self._files.schemas, TimeSlice()
+        schemas, time_slice = self._schemas, TimeSlice()
         for position, xml in enumerate(elements):
             refusal = schemas.refusal(xml)
             if refusal is not None:
@@ -130,3 +88,92 @@ class Inbox:
                 reason, line, column = (fault.message, fault.line, fault.column) if fault else (refusal, 1, 1)
                 raise ElementError("invalid", f"refused by its schema: {reason}", line, column)
             await time_slice.yield_if_due()
+
+
+class Inboxes:
+    """The inboxes of a home and of its agents with folders, looked after one after another.
+
+    `host` is the home's own agent, which is woken when nothing is left to add. An agent is activated by a
+    file in its inbox (G5). It is tried again from time to time to set aside what could not be, and an error
+    element says so.
+    """
+
+    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
+        durable = files.settings.durability == "power"
+        self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
+        self._home, self._host, self._files, self._agents = home, host, files, agents
+        self._settling = Debounce(SETTLE, MOST)
+        self._stuck: dict[str, str] = {}
+        """The reasons for which nothing is added at present, by the names of agents; "" is the home's own."""
+        self._left_alone: set[str] = set()
+        self.is_busy = True
+        """True while there may be something to add."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-inbox")
+
+    async def close(self) -> None:
+        """Add nothing more; what is under way is for the next start."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def look(self) -> None:
+        """Look soon: something may have been dropped."""
+        self.is_busy = True
+        self._settling.notice()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._add_all("", self._of_home)
+                folders = tuple(self._files.followers.folders)
+                for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
+                    await self._add_all(name, partial(self._of_agent, name))
+            finally:
+                self.is_busy = False
+                self._host.wake()
+            await self._settling.quiet(AGAIN if self._stuck else None)
+            self.is_busy = True
+
+    def _with_work(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if has_work(self._home, f"{AGENTS}/{name}/")]
+
+    async def _add_all(self, name: str, add: Callable[[], Awaitable[None]]) -> None:
+        """Add what lies in an inbox, unless it is left alone."""
+        if name in self._left_alone:
+            return
+        try:
+            await add()
+            self._stuck.pop(name, None)
+        except NotSetAsideError as error:
+            await self._tell(name, str(error))
+        except RequestError as error:  # its agent is gone, or rests: a later look finds it
+            log.warning("the inbox of %s waits: %s", name or "the home", error)
+            self._stuck[name] = str(error)
+        except Exception as error:
+            known = isinstance(error, NarvalError)
+            whose = f"the inbox of {name}" if name else "the inbox"
+            log.error("%s is left alone from now on: %s", whose, error, exc_info=None if known else error)
+            self._left_alone.add(name)
+
+    async def _of_home(self) -> None:
+        await Inbox(self._folder, self._host, self._files.schemas).add_all()
+
+    async def _of_agent(self, name: str) -> None:
+        async with self._agents.asked(name) as host:
+            recorded = number(host.agent.store.meta, RECORDED, 0)
+            durable = self._files.settings.durability == "power"
+            folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
+            await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()
+
+    async def _tell(self, name: str, why: str) -> None:
+        """Tell once that nothing more is added until something is put right."""
+        if why == self._stuck.get(name):
+            return
+        self._stuck[name] = why
+        message = f"nothing is taken from the inbox until that is put right: {why}"
+        log.error("%s", message)
+        error = make_error("inbox-stuck", message)
+        if not name:
+            await self._host.submit(lambda turn: turn.add(error))
+            return
+        async with self._agents.asked(name) as host:
+            await host.submit(lambda turn: turn.add(error))

@@ -31,6 +31,10 @@ class SettingsInForce:
         self._participants, self._executor, self._stop = participants, executor, stop
         self._logbook = logbook
 
+    def renew_workers(self) -> None:
+        """Retire the workers: modules have changed."""
+        self._executor.renew()
+
     def use(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible before the next start."""
         kept = {name: getattr(self.now, name) for name in AT_START}

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 from narval.errors import NarvalError
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agents import Agents
 from narval.runtime.daemon.drop_folder import FOLDER
-from narval.runtime.daemon.inbox import Inbox
+from narval.runtime.daemon.inbox import Inboxes
 from narval.runtime.daemon.reload import FilesInForce
-from narval.runtime.home.agents.folders import AGENTS
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.settings import COLLECTIONS
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
@@ -32,18 +33,27 @@ MOST = 5.0
 RESCAN = 30.0
 """Seconds between two looks where the system has no room to watch."""
 
-PARTS = {"recipes": True, "modules": True, "etc": True, "data": False, AGENTS: True, FOLDER: False}
+PARTS = {
+    "recipes": True,
+    "modules": True,
+    "etc": True,
+    "data": False,
+    AGENTS: True,
+    COLLECTIONS: True,
+    FOLDER: False,
+}
 """The folders that are watched; True: with all that is below them."""
 
 
 class FileWatcher:
     """Watches the files of a home, and has them read when they have been left alone for a moment.
 
-    `meta` are the facts the store had at the start; `host` is woken when nothing is left to read.
+    `host` is woken when nothing is left to read.
     """
 
-    def __init__(self, home: Path, meta: Mapping[str, str], host: AgentHost, files: FilesInForce) -> None:
-        self._host, self._files, self._inbox = host, files, Inbox(home, meta, host, files)
+    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
+        self._host, self._files = host, files
+        self._inboxes = Inboxes(home, host, files, agents)
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
@@ -52,18 +62,18 @@ class FileWatcher:
 
     def is_busy(self) -> bool:
         """True if something has changed, or may have, that has not been read or added yet."""
-        return self._unread or self._inbox.is_busy
+        return self._unread or self._inboxes.is_busy
 
     async def close(self) -> None:
         """Watch no more."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        await self._inbox.close()
+        await self._inboxes.close()
         self._events.close()
 
     def _on_change(self, part: str) -> None:
-        if part == FOLDER:
-            self._inbox.look()
+        if part in (FOLDER, AGENTS):
+            self._inboxes.look()
         if part != FOLDER or self._events.stale:
             self._unread = True
             self._settling.notice()
@@ -84,9 +94,10 @@ class FileWatcher:
             self._degraded = False
         except Exception as error:
             self._cannot_watch(error)
-        self._inbox.look()
+        self._inboxes.look()
         try:
-            await self._files.reload(lambda: not at_rest or self._settling.settled)
+            if await self._files.reload(lambda: not at_rest or self._settling.settled):
+                self._inboxes.look()  # that of an agent that has just come
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)
         except Exception:

@@ -11,7 +11,7 @@ from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.schedule import date_warnings
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError, StoreError
-from narval.runtime.home.agents.folders import read_folders
+from narval.runtime.home.agents.folders import folder_names, libraries_of, paths_of, read_folders
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
@@ -28,14 +28,18 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
     A file outside the home is checked as if it were added to it.
     """
-    loaded = Loader(home.path).load()
-    schemas = Schemas(home.schemas)
-    _, faults = read_settings(home.path)
+    settings, faults = read_settings(home.path)
+    settings = settings or Settings()
+    loader, schemas = Loader(home.path), Schemas(home.schemas)
+    loaded = loader.load(paths_of(home.path, settings.own))
+    agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
     _, of_people = read_people(home.path)
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
-    faults += _warnings(loaded.library, loaded.library)
-    faults += _unknown_agents(home, loaded.library)
+    faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
+    for found in libraries_of(home.path, loader, loaded, agents.values()):
+        faults += [*found.faults, *_warnings(found.library, found.library)]
+        faults += _unknown_agents(home, found.library)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -110,8 +114,7 @@ def _agents(home: Home) -> set[str]:
     try:
         settings = Settings.load(home.path)
         where = settings.store or home.store
-        folders, _ = read_folders(home.path, {})
-        names = {settings.name, *folders}
+        names = {settings.name, *folder_names(home.path)}
         if isinstance(where, Path) and where.exists():
             with look_into(where, home.is_held) as store:
                 names.update(row.name for row in store.agents())

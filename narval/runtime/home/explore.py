@@ -13,9 +13,12 @@ from narval.definitions.library import Definition, Library
 from narval.engines.structure import Finding
 from narval.errors import DefinitionError
 from narval.exploration.findings import examine, is_explorable
+from narval.runtime.home.agents.folders import libraries_of, paths_of, read_folders
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
+from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.settings import Settings, read_settings
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
@@ -53,8 +56,12 @@ def explore_home(
     progress: Progress = lambda name, states: None,
 ) -> Iterator[ExplorationReport]:
     """Report on each definition that loads; on those of some files or folders, if given."""
-    loaded = Loader(home.path).load()
-    for library, definition in _chosen(home, loaded, [path.resolve() for path in paths]):
+    settings, _ = read_settings(home.path)
+    settings, loader = settings or Settings(), Loader(home.path)
+    own = loader.load(paths_of(home.path, settings.own))
+    agents, _ = read_folders(home, loader, Schemas(home.schemas), settings.name, {})
+    libraries = list(libraries_of(home.path, loader, own, agents.values()))
+    for library, definition in _chosen(home, libraries, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
         found, states, complete, walked = examine(definition, library, most, enough)
@@ -79,13 +86,18 @@ def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bo
     return enough
 
 
-def _chosen(home: Home, loaded: Loaded, paths: list[Path]) -> Iterator[tuple[Library, Definition]]:
-    """The definitions to explore, each with the library in which it is."""
+def _chosen(home: Home, libraries: list[Loaded], paths: list[Path]) -> Iterator[tuple[Library, Definition]]:
+    """The definitions to explore, each with the first library in which it is."""
     root = home.path.resolve()
     inside = [path for path in paths if path.is_relative_to(root)]
-    for definition in _explorable(loaded.library):
-        if not paths or any((root / definition.path).is_relative_to(path) for path in inside):
-            yield loaded.library, definition
+    seen = set[int]()
+    for library in (found.library for found in libraries):
+        for definition in _explorable(library):
+            is_wanted = not paths or any((root / definition.path).is_relative_to(path) for path in inside)
+            if is_wanted and id(definition) not in seen:
+                seen.add(id(definition))
+                yield library, definition
+    loaded = libraries[0]
     known = frozenset(map(id, loaded.library))
     for file in (file for path in paths if path not in inside for file in files_of(path)):
         with suppress(DefinitionError):  # `check` reports its faults

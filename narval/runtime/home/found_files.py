@@ -21,14 +21,15 @@ Reader = Callable[[Path, str], Source | Fault]
 class FoundFiles:
     """The modules in `modules/` of a home, the sources in `recipes/` (`others`), faults of unreadable ones.
 
-    A module has the faults of its files besides.
+    With `within`, the path of a folder of the home that ends with a slash, those in that folder. A module has
+    the faults of its files besides.
     """
 
-    def __init__(self, home: Path) -> None:
-        self._home, self._inside = home, home.resolve()
+    def __init__(self, home: Path, within: str = "") -> None:
+        self._home, self._inside, self._within = home, home.resolve(), within
         self.faults: list[Fault] = []
         self.others = list(self._others())
-        found = modules_in(home / MODULES, MODULES)
+        found = modules_in(home / within / MODULES, f"{within}{MODULES}")
         self.modules = [read_module(path, shown, self._read) for path, shown in found]
         self.faults += [fault for module in self.modules for fault in module.faults]
 
@@ -40,6 +41,12 @@ class FoundFiles:
         return frozenset((*(source.path for source in self.others), *modules, *faults))
 
     @property
+    def state(self) -> tuple[object, ...]:
+        """Equal for files of equal contents."""
+        modules = [(text.path, text.digest, text.faults) for text in self.modules]
+        return [(source.path, source.digest) for source in self.others], modules, self.faults
+
+    @property
     def groups(self) -> Mapping[str, Sequence[ModuleText]]:
         """The modules by group; of a group there should be but one."""
         found: dict[str, list[ModuleText]] = {}
@@ -48,7 +55,7 @@ class FoundFiles:
         return found
 
     def _others(self) -> Iterator[Source]:
-        folder, endings = self._home / RECIPES, tuple(suffixes())
+        folder, endings = self._home / self._within / RECIPES, tuple(suffixes())
         for path in sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings))):
             found = self._read(path, path.relative_to(self._home).as_posix())
             if isinstance(found, Source):

@@ -24,15 +24,15 @@ SHOWN = "data/memory.xml"
 
 
 def read_memory(
-    path: Path, schemas: Schemas, library: Library | None = None, *, starts: bool = True
+    path: Path, schemas: Schemas, library: Library | None = None, *, starts: bool = True, shown: str = SHOWN
 ) -> tuple[list[bytes] | None, list[Fault]]:
     """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
 
     With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
-    definition that is not there, unless `starts` is False.
+    definition that is not there, unless `starts` is False. `shown` is the path of the file for people.
     """
     try:
-        source = Source(SHOWN, path.read_bytes())
+        source = Source(shown, path.read_bytes())
         root = read_xml(source)
         faults = list(_faults(root, source, schemas))
         if library is not None:
@@ -42,11 +42,11 @@ def read_memory(
     except FileNotFoundError:
         return [], []
     except OSError as error:
-        return None, [Fault(SHOWN, 1, 1, f"cannot be read: {error.strerror}")]
+        return None, [Fault(shown, 1, 1, f"cannot be read: {error.strerror}")]
     except DefinitionError as error:
         return None, list(error.faults)
     except ElementError as error:
-        return None, [Fault(SHOWN, error.line, error.column, error.message)]
+        return None, [Fault(shown, error.line, error.column, error.message)]
 
 
 def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:

@@ -106,10 +106,10 @@ class ModulePackage:
             group: Module(trial.text, trial.module, *trial.declared(), self._lease)
             for group, trial in self._finder.good.items()
         }
-        return Imported({**_without_doubles(own, faults), **self._finder.lent}, faults)
+        return Imported({**without_doubles(own, faults), **self._finder.lent}, faults)
 
 
-def _without_doubles(
+def without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
     """Leave a key that several modules give to the first of them: some code is known by its bare name."""

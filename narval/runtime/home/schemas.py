@@ -22,6 +22,7 @@ from narval.memory.elements.canonical import parse_untrusted, roots_of
 from narval.memory.elements.element import parse
 from narval.runtime.home.found_files import names_in
 
+SHOWN = "etc/schemas"
 SUFFIXES = (".rng", ".dtd")
 MAX_BYTES = 1024 * 1024
 RNG = "http://relaxng.org/ns/structure/1.0"
@@ -30,12 +31,21 @@ RNG = "http://relaxng.org/ns/structure/1.0"
 class Schemas:
     """The schemas of a folder, by the local name of the elements they are for; None: there are none.
 
-    `before` are those that were read the last time: they have the last good version of every file.
+    `before` are those that were read the last time: they have the last good version of every file. `beneath`
+    are those that count for elements of which the folder has none. `shown` is the folder's path for people.
     """
 
-    def __init__(self, folder: Path | None, before: Schemas | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        before: Schemas | None = None,
+        *,
+        beneath: Schemas | None = None,
+        shown: str = SHOWN,
+    ) -> None:
+        self._beneath, self._shown = beneath, shown
         self._names = dict(_files(folder)) if folder is not None else {}
-        self._texts = {name: _text(path) for name, path in self._names.items()}
+        self._texts = {name: _text(path, f"{shown}/{path.name}") for name, path in self._names.items()}
         self._good = before._last_good() if before is not None else {}
         self._read: dict[str, Any] = {}
         self._faults: dict[str, Fault] = {}
@@ -43,7 +53,7 @@ class Schemas:
     @property
     def digest(self) -> str:
         """Equal for equal schemas."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(self._beneath.digest.encode() if self._beneath is not None else b"")
         for name, text in sorted(self._texts.items()):
             content = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
             digest.update(hashlib.sha256(os.fsencode(self._names[name].name)).digest())
@@ -53,7 +63,7 @@ class Schemas:
     def refusal(self, xml: bytes) -> str | None:
         """The reason for which an element is refused, for people; None when it is not."""
         if not self._names:
-            return None
+            return self._beneath.refusal(xml) if self._beneath is not None else None
         fault = self._fault(parse(xml), xml)
         return None if fault is None else f"line {fault.line}, column {fault.column}: {fault.message}"
 
@@ -64,7 +74,7 @@ class Schemas:
     def _fault(self, root: etree._Element, text: bytes) -> Fault | None:
         name = etree.QName(root).localname
         if name not in self._names:
-            return None
+            return self._beneath._fault(root, text) if self._beneath is not None else None
         schema = self._schema(name)
         if isinstance(schema, Fault):
             reason = f"the schema of {name!r} cannot be used ({schema}); correct it, or move it away"
@@ -88,7 +98,7 @@ class Schemas:
 
     def _reason(self, schema: Any, name: str, text: bytes) -> Fault:
         """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
-        reason = f"<{name}> is not valid by etc/schemas/{self._names[name].name}"
+        reason = f"<{name}> is not valid by {self._shown}/{self._names[name].name}"
         for entry in schema.error_log:
             return Fault("", *_place(text, max(entry.line, 1)), f"{reason}: {entry.message}")
         return Fault("", 1, 1, reason)
@@ -96,13 +106,22 @@ class Schemas:
     def _schema(self, name: str) -> Any:
         """The compiled schema of a name, which tells if a root fits it; or the fault of the file."""
         if name not in self._read:
-            made = _compiled(self._names[name], self._texts[name])
+            made = self._compiled(self._names[name], self._texts[name])
             if isinstance(made, Fault):
                 self._faults[name] = made
                 if name in self._good:
-                    made = _compiled(*self._good[name])
+                    made = self._compiled(*self._good[name])
             self._read[name] = made
         return self._read[name]
+
+    def _compiled(self, path: Path, text: bytes | Fault) -> Any:
+        if isinstance(text, Fault):
+            return text
+        try:
+            return _relax_ng(text) if path.suffix == ".rng" else _dtd(text)
+        except ElementError as error:
+            place = max(error.line, 1), max(error.column, 1)
+            return Fault(f"{self._shown}/{path.name}", *place, error.message)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -113,9 +132,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield name.removesuffix(suffix), folder / name
 
 
-def _text(path: Path) -> bytes | Fault:
+def _text(path: Path, shown: str) -> bytes | Fault:
     """The content of a file of the folder, or the fault that it cannot be read."""
-    shown = f"etc/schemas/{path.name}"
     try:
         size = path.stat().st_size
         if size > MAX_BYTES or not path.is_file():
@@ -124,15 +142,6 @@ def _text(path: Path) -> bytes | Fault:
         return path.read_bytes()
     except OSError as error:
         return Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
-
-
-def _compiled(path: Path, text: bytes | Fault) -> Any:
-    if isinstance(text, Fault):
-        return text
-    try:
-        return _relax_ng(text) if path.suffix == ".rng" else _dtd(text)
-    except ElementError as error:
-        return Fault(f"etc/schemas/{path.name}", max(error.line, 1), max(error.column, 1), error.message)
 
 
 def _relax_ng(data: bytes) -> etree.RelaxNG:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from narval.errors import Fault, SettingsError
-from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings, Given, agent_name
+from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, zone
 from narval.source.text import Source
 
@@ -148,7 +148,7 @@ def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None
 
 def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     values = file.read(READERS)
-    own = file.read(AGENT_READERS, AGENT) if AGENT in values else {}
+    own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())

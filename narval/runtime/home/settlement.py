@@ -8,6 +8,7 @@ from pathlib import Path
 from narval.definitions.kinds import KINDS, compose
 from narval.definitions.library import Definition, Library, Parsed, check_targets
 from narval.errors import Fault
+from narval.runtime.home.agents.collections import folder_of
 from narval.runtime.home.modules import Imported
 from narval.runtime.home.shipped import unloaded
 
@@ -32,11 +33,13 @@ class Settlement:
         self.faults: dict[str, list[Fault]] = {
             path: list(parsed.faults) for path, parsed in read.items() if parsed.faults
         }
+        self._told: list[Fault] = []
+        """The faults of files that are good nevertheless."""
         self.library = self._settle()
 
     def all_faults(self) -> Iterable[Fault]:
         """The faults of modules and of definitions."""
-        kept = (*self._module_faults.values(), *self.faults.values())
+        kept = (*self._module_faults.values(), *self.faults.values(), self._told)
         return [fault for faults in kept for fault in faults]
 
     def _settle(self) -> Library:
@@ -85,16 +88,25 @@ class Settlement:
         return broken
 
     def _refuse_doubles(self) -> None:
-        """Leave a name that two files give to definitions of one kind to the first of them."""
-        first: dict[tuple[str, str], str] = {}
+        """Leave a name that two files give to definitions of one kind to the first of them.
+
+        Where they are of two collections, both are told of it.
+        """
+        first: dict[tuple[str, str], Definition] = {}
         for path, parsed in self._read.items():
             for definition in parsed.definitions:
-                kind, name = definition.kind, definition.full_name
-                other = first.setdefault((kind, name), path)
-                if other != path:
-                    message = f"expected a new name, found the {kind} {name} of {other} again"
+                other = first.setdefault((definition.kind, definition.full_name), definition)
+                if other.path != path:
                     faults = self.faults.setdefault(path, list(parsed.faults))
-                    faults.append(Fault(path, definition.line, 1, message))
+                    faults.append(_again(definition, other))
+                    if folder_of(path) != folder_of(other.path):
+                        self._told.append(_again(other, definition))
+
+
+def _again(definition: Definition, other: Definition) -> Fault:
+    what = f"{definition.kind} {definition.full_name}"
+    message = f"expected a new name, found the {what} of {other.path} again"
+    return Fault(definition.path, definition.line, 1, message)
 
 
 def _reuse(library: Library, before: Library) -> Library:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
 from narval.source.text import Source
-from narval.source.toml_places import Key, TomlPlace, places_in
+from narval.source.toml import Path as Inner
+from narval.source.toml import TomlText
 
 Reader = Callable[[object], Any]
 """Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""
@@ -23,7 +23,7 @@ class InnerError(ValueError):
 
     def __init__(self, expected: str, *at: str | int) -> None:
         super().__init__(expected)
-        self.at: Key = at
+        self.at: Inner = at
 
 
 class TomlFile:
@@ -31,17 +31,13 @@ class TomlFile:
 
     def __init__(self, source: Source) -> None:
         self.faults: list[Fault] = []
-        self.table: dict[str, Any] = {}
-        self._source = source
-        self._places: dict[Key, TomlPlace] | None = None
+        self.table: Mapping[str, Any] = {}
+        self._text: TomlText | None = None
         try:
-            self.table = tomllib.loads(source.text)
+            self._text = TomlText(source)
+            self.table = self._text.table
         except DefinitionError as error:
             self.faults += error.faults
-        except tomllib.TOMLDecodeError as error:
-            self.faults.append(_syntax_fault(source, str(error)))
-        except RecursionError:
-            self.faults.append(source.fault("values are nested too deep"))
 
     @classmethod
     def of(cls, path: Path, shown: str) -> TomlFile:
@@ -78,15 +74,10 @@ class TomlFile:
                 self._note((*at, *inner), f"{shown}: expected {error}, found {found!r:.80}", of_value=True)
         return values
 
-    def _note(self, key: Key, message: str, *, of_value: bool = False) -> None:
-        if self._places is None:
-            try:
-                self._places = places_in(self._source.text)
-            except RecursionError:  # values are nested as deep as the parser can just read
-                self._places = {}
-        place = self._places.get(key)
-        offset = 0 if place is None else place.value if of_value else place.key
-        self.faults.append(self._source.fault(message, *self._source.place(offset)))
+    def _note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
+        if self._text is not None:
+            place = self._text.value(*path) if of_value else self._text.key(*path)
+            self.faults.append(self._text.source.fault(message, *place))
 
 
 def duration(value: object) -> float:
@@ -158,15 +149,7 @@ def zone(value: object) -> str:
         raise ValueError("the name of a time zone, such as Europe/Paris or UTC") from None
 
 
-def _within(value: Any, at: Key) -> Any:
+def _within(value: Any, at: Inner) -> Any:
     for part in at:
         value = value[part]
     return value
-
-
-def _syntax_fault(source: Source, message: str) -> Fault:
-    place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
-    if place is None:
-        return source.fault(f"not TOML: {message}")
-    at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
-    return source.fault(f"not TOML: {message[: place.start()]}", *at)

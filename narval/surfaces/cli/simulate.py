@@ -75,7 +75,7 @@ def simulate(
     from narval.surfaces.cli.render.simulation import json_form
 
     home = session.home
-    here = simulated_home(home)
+    here = simulated_home(home, session.agent)
     for fault in here.loaded.faults:
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}

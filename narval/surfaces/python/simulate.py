@@ -13,8 +13,11 @@ import msgspec
 
 from narval.definitions.reading.vocabulary import one_of
 from narval.errors import RequestError
+from narval.operations.lookup import files_of
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import KeptElement, MarkRow
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.memory_file import SHOWN as MEMORY
+from narval.runtime.store.batch import HOME_AGENT, KeptElement, MarkRow
 from narval.simulation import files
 from narval.simulation.memory_copy import Remembered
 from narval.simulation.parser import read_date, read_scenario, read_when
@@ -32,13 +35,15 @@ def simulate(
     daemon: Daemon, runner: Runner, what: str | Path, *, at: str | None, until: str | None, memory: str | None
 ) -> dict[str, Any]:
     """The report of a simulation, in the form of `narval simulate --json`."""
+    counts = files_of(daemon)
     here = SimulatedHome(
         daemon.home,
         daemon.files.settings,
-        daemon.files.loaded,
-        daemon.files.schemas,
+        counts.loaded,
+        counts.schemas,
         ZoneInfo(daemon.agent.clockwork.zone),
         lambda: _remembered(daemon),
+        _memory_file(daemon),
     )
     given = {"at": at, "until": until, "memory": memory}
     stated = {name: _read(name, text) for name, text in given.items() if text is not None}
@@ -57,6 +62,14 @@ def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
     if isinstance(what, Path):
         raise RequestError(f"there is no scenario {what}")
     return scenario_of(what)
+
+
+def _memory_file(daemon: Daemon) -> Path | None:
+    """The file that declares elements for the agent that is asked; None where there is none."""
+    if daemon.home is None or daemon.agent.store.agent == HOME_AGENT:
+        return daemon.home.memory if daemon.home is not None else None
+    has_one = daemon.name in daemon.files.followers.folders
+    return daemon.home.path / AGENTS / daemon.name / MEMORY if has_one else None
 
 
 def _remembered(daemon: Daemon) -> Remembered:

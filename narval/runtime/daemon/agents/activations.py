@@ -30,6 +30,8 @@ from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.wake_ups import WakeUps
+from narval.runtime.daemon.followers import sync
+from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
@@ -54,9 +56,7 @@ def acted_before(host: AgentHost) -> Container[int]:
     return frozenset(host.agent.memory.marks.get(ACTED, ()))
 
 
-def go_on(
-    turn: Turn, host: AgentHost, files: FilesInForce, declared: list[bytes] | None, again: Container[int]
-) -> None:
+def go_on(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]) -> None:
     """Report what the store could not give back, and bring memory in line with what declares it.
 
     The `start-plan` elements of `again` that say so act once more.
@@ -68,7 +68,7 @@ def go_on(
         for run in [run for run in agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
-    files.sync_declared(turn, declared, again)
+    sync(turn, files, again)
 
 
 class Activations:
@@ -100,7 +100,7 @@ class Activations:
         """A daemon starts: activate who was active or is to be always, and for whom a moment has come."""
         now, rows = self._now(), self._rows
         wanted = {row.name for row in rows.in_full() if row.state == ACTIVE}
-        wanted |= {name for name in self._files.always_active if name in rows}
+        wanted |= {name for name in self._files.followers.always_active if name in rows}
         wanted |= {name for at, name in rows.moments if at <= now}
         self._wake_ups.begin(moment for moment in rows.moments if moment[1] not in wanted)
         rows.begun()
@@ -160,8 +160,8 @@ class Activations:
 
     def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
         """Have an agent go on as its store says it is."""
-        files, name = self._files, row.name
-        definitions = files.loaded.library, files.schemas, files.settings_of(name)
+        files, name, counts = self._files, row.name, self._files.followers.of(row.name)
+        definitions = counts.loaded.library, counts.schemas, counts.settings
         since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
         calls = None if is_suspended else self.calls.of(row.id)
         host = self._maker.make(
@@ -170,8 +170,8 @@ class Activations:
         bring_back_runs(host, self._now())
         self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
-        files.keep(run.definition for run in runs if run.definition is not None)
-        files.follow(host)
+        files.keep((run.definition for run in runs if run.definition is not None), name)
+        files.followers.follow(host)
         again = acted_before(host) if is_start and not is_suspended else ()
         if not host.loop.record_only:
             host.dispatcher.resume()
@@ -193,7 +193,7 @@ class Activations:
         if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
-        go_on(turn, host, self._files, None, again)
+        go_on(turn, host, self._files.followers.of(row.name), again)
         return row
 
     def _begun(self, row: AgentRow | None, error: BaseException | None) -> None:
@@ -205,7 +205,7 @@ class Activations:
         del self._hosts[name]
         self._wait(name, None)
         self._rounds.remove(host)
-        self._files.leave(host)
+        self._files.followers.leave(host)
         self._memory.leave(host)
         performing = host.dispatcher
         self.calls.keep(performing.identity.id, performing.in_flight, partial(self.go_on_soon, name))

@@ -92,8 +92,8 @@ class AgentRows:
         what = f"there is no agent {name!r:.80} here{meant}"
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
-    async def add(self, name: str) -> AgentRow:
-        """Make an agent. Raises RequestError for a name that is none, or taken."""
+    async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
+        """Make an agent, which is in that state. Raises RequestError for a name that is none, or taken."""
         try:
             agent_name(name)
         except ValueError as error:
@@ -101,7 +101,7 @@ class AgentRows:
         if name in self._rows or name in self._leaving or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         self._last = 1 + (self._last or self._highest())
-        row = self._rows[name] = new_agent(self._last, name)._replace(state=PASSIVE)
+        row = self._rows[name] = new_agent(self._last, name)._replace(state=state)
         try:
             await self.own.submit(lambda turn: register(row, turn))
         except BaseException:

@@ -2,44 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from narval.errors import Fault
-from narval.runtime.home.agents.settings import Given, agent_name, read_agent_file
-from narval.runtime.home.found_files import is_ours, names_in
-
-AGENTS = "agents"
-"""The folder of a home that has the folders of its agents."""
+from narval.errors import Fault, RequestError, SurroundingsError
+from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.settings import (
+    COLLECTIONS,
+    HOME_COLLECTION,
+    OWN,
+    AgentSettings,
+    CollectionsOf,
+    Given,
+    agent_name,
+    parse_agent_file,
+    read_agent_file,
+)
+from narval.runtime.home.found_files import MODULES, RECIPES, is_ours, names_in
+from narval.runtime.home.home import Home
+from narval.runtime.home.loaded import Loaded
+from narval.runtime.home.loader import Loader
+from narval.runtime.home.memory_file import SHOWN as MEMORY
+from narval.runtime.home.memory_file import read_memory
+from narval.runtime.home.schemas import SHOWN as SCHEMAS
+from narval.runtime.home.schemas import Schemas
+from narval.source.text import Source
 
 AGENT_FILE = "agent.toml"
 
 
 class AgentFolder(msgspec.Struct, frozen=True):
-    """The folder of an agent; `given` is what its `agent.toml` says (None: it never was without faults)."""
+    """The files of an agent that has a folder.
+
+    `given` is what its `agent.toml` says (None: it never was without faults), `declared` what its
+    `data/memory.xml` does (None: it has faults). `collections` are those that it follows, by their paths in
+    the home. `faults` are of its own files and of what it follows.
+    """
 
     name: str
-    given: Given | None = None
+    given: Given | None
+    collections: tuple[str, ...]
+    loaded: Loaded
+    schemas: Schemas
+    declared: list[bytes] | None
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Equal for files of equal contents."""
+        return self.given, self.loaded.files, self.schemas.digest, self.declared, self.faults
 
 
-def read_folders(home: Path, before: Mapping[str, AgentFolder]) -> tuple[dict[str, AgentFolder], list[Fault]]:
-    """The folders of agents by name, and what is wrong with them; `before` has their last good versions."""
+def read_folders(
+    home: Home,
+    loader: Loader,
+    schemas: Schemas,
+    own_name: str,
+    before: Mapping[str, AgentFolder],
+    *,
+    starts: bool = False,
+) -> tuple[dict[str, AgentFolder], list[Fault]]:
+    """The folders of agents by name, and those that cannot be one.
+
+    `loader` has read the home, `schemas` are the home's, `own_name` is its own agent's; `before` are the
+    folders as they were, which have the last good versions. With `starts` it is a fault to start what is not
+    there.
+    """
     folders: dict[str, AgentFolder] = {}
     faults: list[Fault] = []
-    for name in names_in(home / AGENTS):
-        shown, path = f"{AGENTS}/{name}", home / AGENTS / name
-        if not is_ours(name) or not path.is_dir():
-            continue
+    for name in folder_names(home.path):
+        shown = f"{AGENTS}/{name}"
         try:
             agent_name(name)
         except ValueError as error:
             faults.append(Fault(shown, 1, 1, f"expected {error}, found {name!r:.80}"))
             continue
-        given, wrong = read_agent_file(path / AGENT_FILE, f"{shown}/{AGENT_FILE}")
-        if given is None and name in before:
-            given = before[name].given
-        folders[name] = AgentFolder(name, given)
-        faults += wrong
+        if name == own_name:
+            message = f"expected another name than that of the home's own agent, found {name!r}"
+            faults.append(Fault(shown, 1, 1, message))
+        elif not (home.path / shown).resolve().is_relative_to(home.path.resolve()):
+            faults.append(Fault(shown, 1, 1, "this link leads out of the home; put a copy here instead"))
+        else:
+            folders[name] = _read(home, name, loader, schemas, before.get(name), starts=starts)
     return folders, faults
+
+
+def folder_names(home: Path) -> list[str]:
+    """The names of the folders in `agents/`, whether they can be those of agents or not."""
+    return [name for name in names_in(home / AGENTS) if is_ours(name) and (home / AGENTS / name).is_dir()]
+
+
+def make_folder(home: Path, name: str, collections: list[str]) -> None:
+    """Make the folder of an agent that follows these collections, and its own definitions.
+
+    Raises RequestError where that cannot be, SurroundingsError where the folder cannot be written.
+    """
+    text = f"collections = {json.dumps([*collections, OWN])}\n"
+    shown = f"{AGENTS}/{name}"
+    try:
+        agent_name(name)
+    except ValueError as error:
+        raise RequestError(f"expected {error}, got {name!r:.80}") from None
+    _, faults = parse_agent_file(Source(AGENT_FILE, text.encode()), CollectionsOf(home))
+    if faults:
+        raise RequestError(faults[0].message)
+    try:
+        (home / shown).mkdir(parents=True)
+        (home / shown / AGENT_FILE).write_text(text, "utf-8")
+    except FileExistsError:
+        raise RequestError(f"there is a folder {shown} already") from None
+    except OSError as error:
+        raise SurroundingsError(f"expected to make the folder {shown}: {error}") from error
+
+
+def libraries_of(home: Path, loader: Loader, own: Loaded, agents: Iterable[AgentFolder]) -> Iterator[Loaded]:
+    """All that the definitions of a home are in: what its own agent follows, its agents, and each collection
+    that nobody follows, beside the home's own.
+    """
+    yield own
+    seen, followed = {id(own)}, set[str]()
+    for folder in agents:
+        followed.update(folder.collections)
+        if id(folder.loaded) not in seen:
+            seen.add(id(folder.loaded))
+            yield folder.loaded
+    names = (name for name in names_in(home / COLLECTIONS) if name in CollectionsOf(home))
+    for path in (f"{COLLECTIONS}/{name}/" for name in names):
+        if path not in followed and all(not file.path.startswith(path) for file in own.files):
+            yield loader.following(("", path))
+
+
+def paths_of(home: Path, settings: AgentSettings, name: str = "") -> tuple[str, ...]:
+    """The collections that an agent follows, by their paths in the home; without a name the home's own."""
+    return tuple(_paths(home, settings, f"{AGENTS}/{name}/" if name else ""))
+
+
+def _paths(home: Path, settings: AgentSettings, own: str) -> Iterator[str]:
+    for collection in settings.collections:
+        if collection == HOME_COLLECTION:
+            yield ""
+        elif collection != OWN:
+            yield f"{COLLECTIONS}/{collection}/"
+        elif own and any((home / own / part).is_dir() for part in (RECIPES, MODULES)):
+            yield own
+
+
+def _read(
+    home: Home,
+    name: str,
+    loader: Loader,
+    schemas: Schemas,
+    before: AgentFolder | None,
+    *,
+    starts: bool,
+) -> AgentFolder:
+    shown = f"{AGENTS}/{name}"
+    path = home.path / shown
+    given, faults = read_agent_file(path / AGENT_FILE, f"{shown}/{AGENT_FILE}", CollectionsOf(home.path))
+    if given is None and before is not None:
+        given = before.given
+    collections = paths_of(home.path, AgentSettings().with_given(given or {}), name)
+    loaded = loader.following(collections)
+    if (path / SCHEMAS).is_dir():
+        known = before.schemas if before is not None else None
+        schemas = Schemas(path / SCHEMAS, known, beneath=schemas, shown=f"{shown}/{SCHEMAS}")
+        faults += schemas.faults()
+    declared, wrong = read_memory(
+        path / MEMORY, schemas, loaded.library, starts=starts, shown=f"{shown}/{MEMORY}"
+    )
+    all_faults = tuple(sorted({*faults, *wrong, *loaded.faults}))
+    return AgentFolder(name, given, collections, loaded, schemas, declared, all_faults)

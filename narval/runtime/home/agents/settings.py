@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,8 +35,28 @@ HOME_COLLECTION, OWN = "home", "own"
 """The collections that are the home's own folders, and those of the agent itself."""
 
 
+LIMITS = frozenset(
+    ("elements", "bytes", "element_bytes", "runs", "moments", "calls", "messages", "definitions")
+)
+"""The settings that are limits (G16)."""
+
 Given = Mapping[str, Any]
 """The settings that a file says of an agent, by name."""
+
+
+COLLECTIONS = "collections"
+"""The folder of a home that has collections besides its own."""
+
+
+class CollectionsOf:
+    """The collections of a home: a name is among them if there is a folder of that name."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / COLLECTIONS
+
+    def __contains__(self, name: object) -> bool:
+        """True of the name of a folder in `collections/`."""
+        return isinstance(name, str) and bool(NAME.fullmatch(name)) and (self._folder / name).is_dir()
 
 
 class Receives(msgspec.Struct, frozen=True):
@@ -83,19 +103,39 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return msgspec.structs.replace(self, **given) if given else self
 
 
-def read_agent_file(path: Path, shown: str) -> tuple[Given | None, list[Fault]]:
-    """The settings that a file says, or all that is wrong with it; it need not be there."""
-    return _given(TomlFile.of(path, shown))
+def read_agent_file(path: Path, shown: str, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+    """The settings that a file says, or all that is wrong with it; it need not be there.
+
+    `known` are the collections that there are.
+    """
+    return _given(TomlFile.of(path, shown), known)
 
 
-def parse_agent_file(source: Source) -> tuple[Given | None, list[Fault]]:
+def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings that a text of TOML says, or all that is wrong with it."""
-    return _given(TomlFile(source))
+    return _given(TomlFile(source), known)
 
 
-def _given(file: TomlFile) -> tuple[Given | None, list[Fault]]:
-    given = file.read(AGENT_READERS)
+def _given(file: TomlFile, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+    given = file.read(readers_among(known))
     return (None, sorted(file.faults)) if file.faults else (given, [])
+
+
+def readers_among(known: Container[str]) -> Mapping[str, Reader]:
+    """The readers of the settings of an agent in a home that has the collections of `known`."""
+    return {**AGENT_READERS, "collections": _collections_among(known)}
+
+
+def _collections_among(known: Container[str]) -> Reader:
+
+    def read(value: object) -> tuple[str, ...]:
+        names = _collections(value)
+        for number, name in enumerate(names):
+            if name not in (HOME_COLLECTION, OWN) and name not in known:
+                raise InnerError(f"a collection that is there (collections/{name}/)", number)
+        return names
+
+    return read
 
 
 def agent_name(value: object) -> str:

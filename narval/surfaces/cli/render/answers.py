@@ -29,6 +29,7 @@ from narval.surfaces.cli.render.tables import (
     CALLS,
     CALLS_OF_RUN,
     LATER,
+    LIMITS,
     PARTS,
     RUNS,
     SNIPPET,
@@ -100,6 +101,36 @@ def status(shown: Row) -> None:
     _section("", CALLS, shown["calls"])
     _section("to come:", LATER, shown["later"])
     _section("failed of late:", RUNS, shown["failures"])
+
+
+def agent(shown: Row) -> None:
+    """Write what counts for an agent."""
+    settings = {name: value for name, value in shown["settings"].items() if value not in (None, {}, [])}
+    why = f": {clean(shown['why'])}" if shown["why"] else ""
+    click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
+    fields(
+        [
+            ("folder", shown["folder"]),
+            ("inbox", _inbox_of(shown["inbox"])),
+            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            *((name, clean(_setting(name, value))) for name, value in settings.items()),
+        ]
+    )
+    _section("", LIMITS, shown["limits"])
+
+
+_DURATIONS = ("forget_after", "idle_after", "keep")
+
+
+def _setting(name: str, value: Any) -> str:
+    """A setting as people read it."""
+    if name in _DURATIONS:
+        return duration(value)
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_setting(key, inner)}" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_setting("", inner) for inner in value)
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 MOST_LINES = 10
