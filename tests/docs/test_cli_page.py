@@ -35,16 +35,16 @@ VARIES = [
 """What is not the same at each run, and what stands for it when outputs are compared."""
 
 
-def examples(language: str) -> Iterator[tuple[str, str]]:
+def examples(language: str, page: Path = PAGE) -> Iterator[tuple[str, str]]:
     """The file each block belongs to, and its text."""
-    for found in FENCE.finditer(PAGE.read_text(encoding="utf-8")):
+    for found in FENCE.finditer(page.read_text(encoding="utf-8")):
         if found[1] == language:
             yield found[2] or "", found[3]
 
 
-def commands() -> Iterator[tuple[str, list[str]]]:
+def commands(page: Path = PAGE) -> Iterator[tuple[str, list[str]]]:
     """Each command of the page, and the lines that follow it."""
-    for _, text in examples("console"):
+    for _, text in examples("console", page):
         command, lines = "", list[str]()
         for line in text.splitlines():
             if line.startswith("$ "):
@@ -124,18 +124,23 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reading.end()
 
 
+def follow(reader: Reader, page: Path) -> None:
+    """Give all commands of a page, in order; what each writes must be as the page has it."""
+    for command, lines in commands(page):
+        written = reader.does(command).replace(str(reader.folder), "/home/ann")
+        written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
+        found, expected = steady(written), pattern_of(lines)
+        if not re.fullmatch(expected, "\n".join(map(str.strip, found.splitlines())), re.DOTALL):
+            pytest.fail(f"$ {command}\n{written}\ninstead of\n" + "\n".join(lines), pytrace=False)
+
+
 def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
     for language in ("python", "xml"):
         for title, text in examples(language):
             file = reader.folder / title.replace("~/", "")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-    for command, lines in commands():
-        written = reader.does(command).replace(str(reader.folder), "/home/ann")
-        written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
-        found, expected = steady(written), pattern_of(lines)
-        if not re.fullmatch(expected, "\n".join(map(str.strip, found.splitlines())), re.DOTALL):
-            pytest.fail(f"$ {command}\n{written}\ninstead of\n" + "\n".join(lines), pytrace=False)
+    follow(reader, PAGE)
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

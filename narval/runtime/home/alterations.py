@@ -19,14 +19,20 @@ import msgspec
 
 from narval.definitions.suggestions import closest
 from narval.errors import RequestError, SurroundingsError
+from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.found_files import MODULES, RECIPES, is_ours
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.module_text import FIRST
 from narval.runtime.home.shipped import EXAMPLES, shipped
 from narval.source.text import SHIPPED
 
-PARTS = ("etc", RECIPES, MODULES, SCENARIOS)
-"""The folders that are compared; `data` is the user's alone."""
+HOUSEHOLD = f"{EXAMPLES}/household"
+"""The example that is taken as one, though it is of several agents."""
+
+_OF_THE_HOUSEHOLD = tuple(f"{AGENTS}/{name}/" for name in ("mail", "calendar", "purchases"))
+
+PARTS = ("etc", RECIPES, MODULES, SCENARIOS, AGENTS)
+"""The folders that are compared; `data` is the user's alone, but in the folders of agents."""
 
 State = Literal["same", "altered", "own", "not there"]
 
@@ -114,6 +120,8 @@ def _group(path: str) -> str:
 
 def _example(path: str) -> str:
     """The name of the example that a file is part of, such as `examples/invoice`; "" of any other."""
+    if path.startswith(_OF_THE_HOUSEHOLD):
+        return HOUSEHOLD
     _, _, name = path.partition("/")
     return name.partition(".")[0] if name.startswith(f"{EXAMPLES}/") else ""
 
