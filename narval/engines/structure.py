@@ -6,12 +6,13 @@ definitions are analysed without a walk. An engine that offers neither is not ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from narval.definitions.library import Library
+from narval.memory.patterns.pattern import Condition
 
 PartKey = tuple[str, str]
 """The list of parts in which an engine shows a part, and its id there."""
@@ -68,6 +69,23 @@ class Finding(msgspec.Struct, frozen=True, order=True):
     part: str
     message: str
     story: tuple[str, ...] = ()
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """A part that calls a definition, by kind and name, and its ways on: the conditions of each."""
+
+    part: str
+    line: int
+    target: tuple[str, str]
+    ways: tuple[tuple[Condition, ...], ...]
+
+
+@runtime_checkable
+class HasExits(Protocol):
+    """An engine whose definitions go on by what their parts are answered (P81)."""
+
+    def exits(self, definition: Any, /) -> Iterator[Exit]:
+        """The ways on from each part that calls a definition, without those for errors."""
 
 
 @runtime_checkable

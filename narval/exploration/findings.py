@@ -17,7 +17,8 @@ from narval.definitions.library import Definition, Library
 from narval.engines.commands import Watch
 from narval.engines.events import Returned
 from narval.engines.registry import engine_of, is_runnable
-from narval.engines.structure import Analysable, Finding, Part, PartKey, Structure, Walkable
+from narval.engines.structure import Analysable, Finding, HasExits, Part, PartKey, Structure, Walkable
+from narval.exploration.dead_ends import dead_ends
 from narval.exploration.outcomes import ERRS, LATE, in_vain
 from narval.exploration.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.exploration.state import RUN
@@ -64,7 +65,10 @@ def examine(
     if not isinstance(engine, Walkable):
         return Examined([], walked=False)
     explored = explore(definition, library, most, enough)
-    return Examined(findings(explored), explored.states, explored.complete)
+    found = findings(explored)
+    if isinstance(engine, HasExits):
+        found = sorted([*found, *dead_ends(definition, library, engine)])
+    return Examined(found, explored.states, explored.complete)
 
 
 def findings(explored: Explored) -> list[Finding]:

@@ -37,6 +37,7 @@ from narval.engines.recipe.render import render as render
 from narval.engines.recipe.resume import plan_resume as plan_resume
 from narval.engines.recipe.state import PlanState
 from narval.engines.recipe.steps import repeats, retries, returns, running, sources
+from narval.engines.recipe.structure import exits as exits
 from narval.engines.recipe.structure import structure as structure
 from narval.engines.recipe.transitions import firing
 from narval.engines.recipe.waits import diagnose as diagnose

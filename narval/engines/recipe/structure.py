@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from narval.definitions.recipe.definition import Recipe, Step, Transition
-from narval.engines.structure import Part, Structure
+from narval.engines.structure import Exit, Part, Structure
 
 STEPS, TRANSITIONS = "steps", "transitions"
 """The lists in which the engine shows the parts."""
@@ -26,6 +28,18 @@ def structure(recipe: Recipe) -> Structure:
         restarts=recipe.restart != "no",
         outlived=any(time.years for transition in recipe.transitions.values() for time in transition.times),
     )
+
+
+def exits(recipe: Recipe) -> Iterator[Exit]:
+    """The transitions on from each step, without those that take its errors."""
+    for step in recipe.steps.values():
+        ways = [
+            tuple(given.condition for given in transition.conditions if not given.absent)
+            for transition in step.outs
+            if not any(link.on_error for link in transition.ins if link.step is step)
+        ]
+        if ways:
+            yield Exit(step.id, step.line, (step.kind, step.target), tuple(ways))
 
 
 def _step(step: Step) -> Part:

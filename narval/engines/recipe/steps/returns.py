@@ -160,9 +160,16 @@ def _with_outputs(
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
     """The check of what a run gave against the outputs as the step tightens them (N14)."""
-    found = (decision.view.element(eid) for eid in eids)
-    raws = tuple(OutputElement(element.xml) for element in found if element is not None)
-    return _judged(decision, step, raws, complete=True)
+    prototype, view = prototype_of(step, decision.view.definition(step.kind, step.target)), decision.view
+    if not isinstance(prototype, Prototype):
+        return NOTHING
+    bindings = decision.bindings(prototype.output_variables)
+    bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
+    for element in filter(None, map(view.element, eids)):
+        if not any(view.fits(element, bound) for _, bound in bounds):
+            wanted = ", ".join(f"{output.id} ({bound.text})" for output, bound in bounds)
+            return Verdict(fault=f"element {element.name} fits no output; wanted: {wanted}")
+    return NOTHING
 
 
 def _misfit(verdict: Verdict) -> Failure:
