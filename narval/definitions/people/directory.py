@@ -121,6 +121,11 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return {person.name: self._all_roles(person) for person in self.people}
 
     @cached_property
+    def _holding(self) -> dict[str, tuple[str, ...]]:
+        """The holders of roles that were asked for."""
+        return {}
+
+    @cached_property
     def _represented(self) -> Mapping[str, tuple[Person, ...]]:
         """The people for whom each is to act when they are away."""
         found: dict[str, list[Person]] = {}
@@ -158,7 +163,10 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     def holders(self, role: str) -> tuple[str, ...]:
         """The people who hold a role, in the order of the file."""
-        return tuple(person.name for person in self.people if self.role_of(person.name, (role,)) is not None)
+        if role not in self._holding:
+            found = (person.name for person in self.people if self.role_of(person.name, (role,)) is not None)
+            self._holding[role] = tuple(found)
+        return self._holding[role]
 
     def is_admin(self, person: str) -> bool:
         """True for an administrator, who may reassign and release what others have."""
@@ -214,7 +222,12 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         self, people: Collection[str], roles: Collection[str], excluded: Collection[str], day: date
     ) -> dict[str, Right]:
         """All who may act on a day, each with the right that counts, in the order of the file."""
-        rights = {name: self.right(name, people, roles, excluded, day) for name in self._by_name}
+        names = list(self._by_name)
+        if people or roles:
+            own = {*people} if people else {name for role in roles for name in self.holders(role)}
+            may = own.union(name for absent in own for name in self.substitutes(absent, day))
+            names = [name for name in names if name in may]
+        rights = {name: self.right(name, people, roles, excluded, day) for name in names}
         return {name: right for name, right in rights.items() if right is not None}
 
     def represented_by(self, person: str, day: date) -> tuple[str, ...]:

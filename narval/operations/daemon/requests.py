@@ -48,7 +48,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
         "timed_out": summary.timed_out,
         "failed": [json_forms.run(agent, run) for agent, run in summary.failed],
         "later": [json_forms.later(due.agent, due.at, due.key, due.job) for due in summary.later],
-        "asked": await _asked(daemon),
+        "asked": await _asked(daemon) if until_idle else [],
     }
 
 

@@ -19,6 +19,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import ModuleCode, Target, Where
+from narval.runtime.home.agents.collections import folder_of
 from narval.runtime.home.module_text import ModuleText
 from narval.runtime.home.modules import Lease, key_of
 from narval.runtime.home.shipped import importable, is_shipped
@@ -138,6 +139,8 @@ class CallTargets:
         if isinstance(definition, Action):
             function, function_name, runner = self.function_of(run, definition), definition.function, ""
             where = definition.where
+            if where == "inline" and folder_of(definition.path):
+                where = "thread"  # the loop is of all agents: the home's own modules alone may keep it (G13)
             code = self.code_of(run, definition) if where == "worker" else None
         stub = self.stubs.get(definition.full_name)
         if stub is not None:

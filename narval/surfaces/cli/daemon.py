@@ -19,6 +19,7 @@ from narval.errors import DaemonGoneError
 from narval.operations.text import clean, clean_lines, counted, fault_line
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
+from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
@@ -188,7 +189,9 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
         table(LATER, summary["later"])
     if summary["asked"]:
         click.echo("\nwaits for people (`narval work`):")
-        table(ITEMS, summary["asked"])
+        table(ITEMS, summary["asked"][:PAGE])
+        if len(summary["asked"]) > PAGE:
+            click.echo(f"and {len(summary['asked']) - PAGE} more")
 
 
 @contextmanager

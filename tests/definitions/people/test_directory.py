@@ -113,3 +113,18 @@ def test_a_day_is_that_of_the_zone() -> None:
     late = 1_798_153_200.0  # 2026-12-24 23:00 in UTC
     assert day_of(late, "UTC") == TODAY
     assert day_of(late, "Europe/Paris") == date(2026, 12, 25)
+
+
+def test_all_who_may_act_are_those_of_whom_each_may() -> None:
+    for people in (
+        PEOPLE,
+        with_absences(ann="dan"),
+        with_absences(ann="cleo", cleo="dan"),
+        with_absences(dan="ann"),
+    ):
+        for named in ((), ("ann",), ("dan", "cleo")):
+            for roles in ((), ("clerk",), ("approver", "director"), ("nobody",)):
+                for out in ((), ("ann",), ("cleo", "dan")):
+                    each = {p.name: people.right(p.name, named, roles, out, TODAY) for p in people.people}
+                    expected = {name: right for name, right in each.items() if right is not None}
+                    assert people.eligible(named, roles, out, TODAY) == expected

@@ -47,3 +47,55 @@ async def test_G6_an_agent_that_is_always_active_does_not_become_passive(scene: 
         pass
     assert not await daemon.agents.at_work.lay_down("ada")
     await scene.end()
+
+
+THREADS = """
+import threading
+from narval import Output, action
+
+@action(outputs=[Output("ran", "ran")], runs="inline")
+def tell():
+    return f"<ran main='{threading.current_thread() is threading.main_thread()}'/>"
+"""
+RECIPE = """<recipe group="{0}" name="r" start_step="s" end_step="s">
+<step id="s" type="action" target="{0}.tell"/></recipe>"""
+
+
+@in_a_loop
+async def test_G13_inline_means_a_thread_in_modules_that_are_not_the_homes_own(scene: Scene) -> None:
+    for group, folder in {"mine": "", "hers": "agents/ada/", "office": "collections/office/"}.items():
+        scene.write(f"{folder}modules/{group}.py", THREADS)
+        scene.write(f"{folder}recipes/{group}.xml", RECIPE.format(group))
+    scene.write("agents/ada/agent.toml", "collections = ['home', 'office', 'own']\n")
+    daemon = await scene.open()
+    async with daemon.agents.asked("ada") as ada:
+        ran = {}
+        for group in ("mine", "hers", "office"):
+            run = await ada.submit(lambda turn, group=group: turn.start(f"{group}.r"))
+            await ada.ended(run)
+            (eid,) = ada.agent.memory.contexts.of(run.eid)
+            element = ada.agent.memory.element(eid)
+            assert element is not None
+            ran[group] = element.attributes["main"]
+    assert ran == {"mine": "True", "hers": "False", "office": "False"}
+    await scene.end()
+
+
+@in_a_loop
+async def test_G4_agents_of_the_same_collections_share_one_library(scene: Scene) -> None:
+    scene.write("modules/mine.py", THREADS)
+    scene.write("collections/office/modules/office.py", THREADS)
+    for name in ("ada", "bob"):
+        scene.write(f"agents/{name}/agent.toml", "collections = ['home', 'office']\n")
+    scene.write("agents/eve/agent.toml", "")
+    daemon = await scene.open()
+    of = daemon.files.followers.of
+    assert of("ada").loaded is of("bob").loaded
+    assert of("eve").loaded is daemon.files.loaded
+    assert of("ada").loaded.functions["mine.tell"] is daemon.files.loaded.functions["mine.tell"]
+    before = of("ada").loaded
+    scene.write("agents/eve/modules/hers.py", THREADS)
+    assert await daemon.files.reload()
+    assert of("ada").loaded is before
+    assert of("eve").loaded is not daemon.files.loaded
+    await scene.end()

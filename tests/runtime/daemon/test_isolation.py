@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from narval.errors import NarvalError
+from narval.errors import NarvalError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.agent import waves
@@ -24,7 +24,7 @@ from narval.runtime.store.codec import describe_entry
 from narval.runtime.store.store import Store
 from tests.runtime.at_work import Scene
 
-AGENTS = 50
+NAMES = tuple(f"a{number}" for number in range(50))
 POISONED = "a7"
 
 MODULE = """
@@ -118,6 +118,16 @@ async def a_pattern_meets_its_bound(daemon: Daemon, patch: pytest.MonkeyPatch) -
     assert (await ask(daemon, POISONED, "show", run=run))["state"] == "running"
 
 
+async def a_limit_is_met(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
+    assert daemon.home is not None
+    settings = daemon.home.path / "agents" / POISONED / "agent.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("elements = 5\n")
+    await ask(daemon, "", "reload")
+    with pytest.raises(RequestError, match=r"over-limit|at most"):
+        await ask(daemon, POISONED, "add", elements=[b"<mail n='0'/>"])
+
+
 async def an_engine_raises(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
     advance = TurnView.advance
 
@@ -198,6 +208,7 @@ POISONS: dict[str, tuple[Poison, str]] = {
     "an advance meets its bound": (running("w.deep"), "active"),
     "a pattern meets its bound": (a_pattern_meets_its_bound, "active"),
     "a schema meets its bound": (running("w.fills"), "active"),
+    "outputs are over a limit": (a_limit_is_met, "active"),
     "an output is too large": (running("w.overflows"), "active"),
     "a turn raises": (a_turn_raises, "active"),
     "every turn raises": (every_turn_raises, "suspended"),
@@ -212,7 +223,7 @@ POISONS: dict[str, tuple[Poison, str]] = {
 # --- the story ------------------------------------------------------------------------------------------
 
 
-async def mail(daemon: Daemon, n: int) -> None:
+async def mail(daemon: Daemon, n: int, names: Iterable[str]) -> None:
     """A mail for each agent, all asked for at once; who is poisoned need not get it."""
 
     async def add(name: str) -> None:
@@ -222,7 +233,7 @@ async def mail(daemon: Daemon, n: int) -> None:
     over = asyncio.Event()
     work = asyncio.create_task(daemon.main_loop.work_until(over.is_set))
     await asyncio.sleep(0)
-    await asyncio.gather(*(add(f"a{of}") for of in range(AGENTS)))
+    await asyncio.gather(*map(add, names))
     over.set()
     daemon.main_loop.wake()
     await work
@@ -250,7 +261,9 @@ def portraits(store: Store) -> dict[str, Any]:
     return found
 
 
-async def story(folder: Path, poison: Poison | None, patch: pytest.MonkeyPatch) -> tuple[Any, str]:
+async def story(
+    folder: Path, poison: Poison | None, patch: pytest.MonkeyPatch, names: Sequence[str] = NAMES
+) -> tuple[Any, str]:
     """The portraits at the end, and the state of the poisoned agent."""
     patch.setattr(waves, "perf_counter", lambda: 1.0)  # no turn is cut short: lines have the same numbers
     scene = Scene(folder, settings="timezone = 'UTC'\nidle_after = 1000\n")
@@ -258,19 +271,19 @@ async def story(folder: Path, poison: Poison | None, patch: pytest.MonkeyPatch) 
     scene.write("recipes/w.xml", RECIPES)
     scene.write("etc/schemas/form.rng", FORM)
     daemon = await scene.open()
-    for of in range(AGENTS):
-        await ask(daemon, "", "add_agent", name=f"a{of}")
-        await ask(daemon, f"a{of}", "start", name="w.takes")
-        await ask(daemon, f"a{of}", "start", name="w.takes")
+    for name in names:
+        await ask(daemon, "", "add_agent", name=name)
+        await ask(daemon, name, "start", name="w.takes")
+        await ask(daemon, name, "start", name="w.takes")
     if poison is not None:
         await poison(daemon, patch)
     for n in (1, 2):
-        await mail(daemon, n)
+        await mail(daemon, n, names)
         await daemon.main_loop.elapse(50.0)
-    state = next(row["state"] for row in await ask(daemon, "", "agents") if row["name"] == POISONED)
+    states = {row["name"]: row["state"] for row in await ask(daemon, "", "agents")}
     found = portraits(daemon.store)
     await scene.end()
-    return found, state
+    return found, states.get(POISONED, "")
 
 
 @pytest.fixture(scope="module")
@@ -298,3 +311,10 @@ def test_G19_what_poisons_one_agent_is_not_felt_by_the_others(
     assert found.keys() == undisturbed.keys()
     for name, portrait in undisturbed.items():
         assert found[name] == portrait, name
+
+
+def test_G97_an_agent_alone_ends_as_it_does_among_fifty(
+    tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = asyncio.run(story(tmp_path, None, monkeypatch, ["a3"]))
+    assert found["a3"] == undisturbed["a3"]

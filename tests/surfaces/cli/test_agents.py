@@ -75,6 +75,25 @@ def test_G25_what_is_sent_is_in_the_memory_of_the_other_agent_once(home: Path) -
     assert (result.exit_code, "did you mean 'ada'?" in result.stderr) == (1, True)
 
 
+def test_G16_show_tells_what_an_agent_uses_of_its_limits_and_who_asks_for_more_where_they_are_set(
+    place: Path,
+) -> None:
+    (place / "agents/ada").mkdir(parents=True)
+    well(place, "add", "-", "--agent", "ada", given="<note/>")
+    used = {row["what"]: row["used"] for row in data(place, "agents", "show", "ada")["limits"]}
+    most = used["elements"]
+    (place / "agents/ada/agent.toml").write_text(f"elements = {most}\n")
+    well(place, "reload")
+    shown = well(place, "agents", "show", "ada").splitlines()
+    assert any(line.split() == ["elements", str(most), str(most)] for line in shown), "\n".join(shown)
+    result = narval(place, "add", "-", "--agent", "ada", given="<note/>")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"narval: over-limit: {most} of {most} elements are there, and 1 more would be too many; have some "
+        "forgotten or ended, or set elements higher in agents/ada/agent.toml\n"
+    )
+
+
 def test_G28_a_program_sends_too(home: Path) -> None:
     with narval_in_python.open(home) as own:
         own.ask("add_agent", name="ada")

@@ -12,6 +12,7 @@ from narval.errors import WorkRefusedError
 from narval.operations.text import Row, clean, clean_lines, moment, zone
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
+from narval.surfaces.cli.paging import ALL, PAGE, Limit
 from narval.surfaces.cli.render.tables import fields, table
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.work.tables import ITEMS, LOG
@@ -53,6 +54,7 @@ def _words(context: click.Context, incomplete: str) -> completion.Choices:
 @click.option("--person", metavar="P", help="What this person is asked, or did (log).")
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
 @click.option("--since", metavar="MOMENT", help="With log: from this moment on.")
+@click.option("--limit", type=Limit(), help=f"Only the first N, or all, rather than {PAGE}.")
 @click.option("--follow", is_flag=True, help="Write a line for each item that is offered, until interrupted.")
 def work(
     session: Session,
@@ -65,6 +67,7 @@ def work(
     person: str | None,
     state: str | None,
     since: str | None,
+    limit: int | str | None,
     follow: bool,
 ) -> None:
     """List what you are asked, and answer it.
@@ -75,7 +78,9 @@ def work(
     undoes a vote, `reassign` is for administrators. `log` tells who did what.
     """
     if act is None:
-        _list(session, every, person, state, follow)
+        most = None if limit == ALL else PAGE if limit is None else int(limit)
+        query = {"every": every, "person": person, "state": state}
+        _follow(session, query) if follow else _list(session, query, most)
     elif act == "log":
         rows = session.ask("work_log", item=item, person=person, since=since)
         session.give(rows, lambda found: table(LOG, found))
@@ -179,14 +184,15 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
 # --- listing ------------------------------------------------------------------------------------------------
 
 
-def _list(session: Session, every: bool, person: str | None, state: str | None, follow: bool) -> None:
-    query = {"every": every, "person": person, "state": state}
-    if not follow:
-        rows = session.ask("worklist", **query)
-        session.give(
-            rows, lambda found: table(ITEMS, found) if found else click.echo("nothing is asked of you")
-        )
-        return
+def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
+    rows = session.ask("worklist", **query, limit=most + 1 if most is not None else None)
+    shown = rows[:most]
+    session.give(shown, lambda found: table(ITEMS, found) if found else click.echo("nothing is asked of you"))
+    if len(shown) < len(rows) and not session.as_json:
+        click.echo(f"{len(shown)} shown, the most urgent ones; --limit {ALL} has all", err=True)
+
+
+def _follow(session: Session, query: dict[str, Any]) -> None:
     with session.connect("look") as connection, session.lines(_line) as write:
         known, number, wait = list[int](), 0, 0.0
         while True:
