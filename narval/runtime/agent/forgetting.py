@@ -49,6 +49,11 @@ def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Un
     return [changes.Unheld(run, tuple(eids)) for run, eids in leaving.items()]
 
 
+def forget_at_once(transaction: Transaction, run: int) -> None:
+    """Forget a run that is over and called none, though it was to be kept (P38); its elements stay."""
+    forget(transaction, Forgotten((), (run,)))
+
+
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
 
