@@ -91,7 +91,7 @@ async def test_G25_a_message_is_in_the_receivers_memory_with_its_origin(scene: S
     assert await memory(daemon, "", "order") == []
     assert daemon.store.letters.waiting() == []
     assert daemon.store.letters.messages(2) == []
-    assert [tuple(row) for row in daemon.store.letters.taken(2)] == [(1, 1)]
+    assert [tuple(row) for row in daemon.store.letters.taken(2)] == [(2, 1, 1)]
     await scene.end()
 
 
@@ -264,4 +264,185 @@ async def test_G32_what_is_sent_to_nobody_is_an_error_in_memory(scene: Scene) ->
     assert 'receiver="billing"' in error["xml"]
     assert 'reason="unknown-agent"' in error["xml"]
     assert [letter.receiver for letter in daemon.store.letters.dead(1)] == ["billing"]
+    await scene.end()
+
+
+# --- who may, and how much (G29, G31, G32) --------------------------------------------------------------
+
+
+async def errors(daemon: Daemon, agent: str) -> list[str]:
+    found = await memory(daemon, agent, "error[@type='undelivered']")
+    return [re.search('reason="([^"]*)"', row["xml"])[1] for row in found]  # type: ignore[index]
+
+
+@in_a_loop
+async def test_G29_only_what_an_agent_receives_is_taken_and_control_elements_where_it_says_so(
+    scene: Scene,
+) -> None:
+    own = '{from = "narval", elements = ["order", "start-plan"]}'
+    scene.write("agents/shop/agent.toml", f'receives = [{own}, {{from = "*", elements = ["note"]}}]')
+    daemon = await opened(scene, "ada")
+    start = "<start-plan recipe='m.waits'/>"
+    await send(daemon, "shop", "<order/>", "<bill/>", start, "<note/>")
+    await send(daemon, "shop", "<order/>", start, "<note/>", by="ada")
+    assert len(await memory(daemon, "shop", "order")) == 1
+    assert len(await memory(daemon, "shop", "note")) == 2
+    assert len(await ask(daemon, "shop", "runs")) == 1
+    assert await errors(daemon, "") == ["not-granted"]
+    assert await errors(daemon, "ada") == ["not-granted"] * 2
+    await scene.end()
+
+
+@in_a_loop
+async def test_G29_schemas_are_those_of_the_receiver(scene: Scene) -> None:
+    scene.write("etc/schemas/order.dtd", "<!ELEMENT order EMPTY><!ATTLIST order n CDATA #REQUIRED>")
+    daemon = await opened(scene, "shop")
+    await send(daemon, "shop", "<order/>", "<order n='1'/>")
+    assert numbers(await memory(daemon, "shop", "order")) == ["1"]
+    assert await errors(daemon, "") == ["invalid"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_a_send_waits_for_room_and_why_says_so(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "billing")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", *(f"<old n='{n}'/>" for n in range(1000)))
+    with pytest.raises(RequestError, match=r"no room in the mailbox of shop \(1,000 not taken\)"):
+        await send(daemon, "shop", "<old/>")
+    run = await run_of(daemon, "m.tells", "<order n='1'/>")
+    assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    [wait] = (await ask(daemon, "", "why", run=run))["waiting"]
+    assert wait["calls"][0]["place"] == "room in the mailbox of shop (1,000 not taken)"
+    given = await run_of(daemon, "m.gives")
+    assert (await ask(daemon, "", "show", run=given))["state"] == "running"
+    other = await run_of(daemon, "m.waits")
+    assert (await ask(daemon, "", "show", run=other))["state"] == "running", "others go on"
+    await scene.end()
+    daemon = await scene.open()
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    await ask(daemon, "", "resume", name="shop")
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "", "show", run=run))["state"] == "done"
+    assert (await ask(daemon, "", "show", run=given))["state"] == "done"
+    assert len(await memory(daemon, "shop", "old")) == 1000
+    assert sorted(numbers(await memory(daemon, "shop", "order"))) == ["1", "1", "2"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_the_limit_of_a_receiver_counts_all_senders(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "messages = 3\n")
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", "<a/>", "<b/>", by="ada")
+    await send(daemon, "shop", "<c/>")
+    with pytest.raises(RequestError, match="3 not taken"):
+        await send(daemon, "shop", "<d/>")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_a_send_that_waits_may_be_cancelled_or_out_of_time(scene: Scene) -> None:
+    daemon = await opened(scene, "shop", "billing")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", *("<old/>" for n in range(1000)))
+    run = await run_of(daemon, "m.awaits", "<order n='1'/>")
+    cancelled = await run_of(daemon, "m.awaits")
+    await ask(daemon, "", "cancel", run=cancelled)
+    await daemon.main_loop.elapse(3599.0)
+    assert (await ask(daemon, "", "show", run=cancelled))["state"] == "cancelled"
+    assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    await daemon.main_loop.elapse(2.0)
+    assert (await ask(daemon, "", "show", run=run))["error"]["type"] == "timeout"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G32_what_waited_for_too_long_is_a_dead_letter(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", "<order n='1'/>", keep=60.0)
+    await send(daemon, "shop", "<order n='2'/>")
+    await daemon.main_loop.elapse(59.0)
+    assert await errors(daemon, "") == []
+    await daemon.main_loop.elapse(2.0)
+    assert await errors(daemon, "") == ["expired"]
+    assert [row.number for row in daemon.store.letters.messages(2)] == [2]
+    await daemon.main_loop.elapse(8 * 86_400.0)
+    assert await errors(daemon, "") == ["expired", "expired"], "a week is what the settings say"
+    await ask(daemon, "", "resume", name="shop")
+    assert await memory(daemon, "shop", "order") == []
+    await send(daemon, "shop", "<order n='3'/>")
+    assert numbers(await memory(daemon, "shop", "order")) == ["3"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G20_what_was_sent_to_an_agent_that_is_removed_is_dead_and_its_namesake_gets_nothing(
+    scene: Scene,
+) -> None:
+    daemon = await opened(scene, "shop", "ada")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", "<order n='1'/>")
+    await send(daemon, "shop", "<order n='2'/>", by="ada")
+    await ask(daemon, "", "remove_agent", name="shop")
+    assert await errors(daemon, "") == ["removed"]
+    assert await errors(daemon, "ada") == ["removed"]
+    await ask(daemon, "", "add_agent", name="shop")
+    await send(daemon, "shop", "<order n='3'/>")
+    assert numbers(await memory(daemon, "shop", "order")) == ["3"]
+    [letter] = await ask(daemon, "ada", "letters", dead=True)
+    assert (letter["to"], letter["element"], letter["agent"]) == ("shop", "order", "ada")
+    assert "removed" in letter["reason"]
+    await ask(daemon, "ada", "resend", letter=letter["letter"])
+    assert numbers(await memory(daemon, "shop", "order")) == ["3", "2"]
+    assert await ask(daemon, "ada", "letters", dead=True) == []
+    with pytest.raises(RequestError, match="there is no dead letter"):
+        await ask(daemon, "ada", "resend", letter=letter["letter"])
+    [own] = await ask(daemon, "", "letters", dead=True)
+    await ask(daemon, "", "drop_letter", letter=own["letter"])
+    assert await ask(daemon, "", "letters", dead=True) == []
+    await scene.end()
+
+
+@in_a_loop
+async def test_G32_letters_lists_what_is_on_its_way(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    await ask(daemon, "", "suspend", name="shop")
+    await send(daemon, "shop", "<order n='1'/>", keep=60.0)
+    for agent in ("", "shop"):
+        [letter] = await ask(daemon, agent, "letters")
+        assert (letter["from"], letter["to"], letter["element"]) == ("narval", "shop", "order")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G32_dead_letters_are_kept_for_thirty_days(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    await send(daemon, "shop", "<quit/>")
+    await daemon.main_loop.elapse(31 * 86_400.0)
+    assert len(await ask(daemon, "", "letters", dead=True)) == 1
+    await send(daemon, "shop", "<quit/>")
+    await daemon.main_loop.until_idle()
+    assert len(await ask(daemon, "", "letters", dead=True)) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "elements = 30\nforget_after = '1h'\nelement_bytes = '1K'\n")
+    daemon = await opened(scene)
+    async with daemon.of("shop") as seen:
+        there = len(seen.agent.memory)
+    await send(daemon, "shop", *(f"<order n='{n}'/>" for n in range(40 - there)))
+    taken = await memory(daemon, "shop", "order")
+    assert 0 < len(taken) < 40 - there
+    assert len(daemon.store.letters.messages(2)) == 40 - there - len(taken)
+    await daemon.main_loop.elapse(4000.0)
+    assert daemon.store.letters.messages(2) == []
+    await send(daemon, "shop", f"<order n='x'>{'x' * 1100}</order>")
+    await daemon.main_loop.until_idle()
+    assert await errors(daemon, "") == ["too-large"]
     await scene.end()

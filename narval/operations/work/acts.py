@@ -6,12 +6,15 @@ from typing import Any
 
 from narval.engines.commands import Answer
 from narval.engines.events import PersonsAct, Plain, Signalled
+from narval.engines.work.listing import people_in
 from narval.errors import RequestError, WorkRefusedError
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.json_forms import moment
 from narval.operations.registry import operation
 from narval.operations.signals import say
-from narval.operations.work.items import WorkLook, person_of
+from narval.operations.work.items import WorkLook, onlooker, person_of
+from narval.runtime.agent.forgetting import forget_at_once
+from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 
 TERMINAL = "terminal"
@@ -113,6 +116,31 @@ async def reassign(
 ) -> dict[str, Any]:
     """Offer an item to others, as an administrator (P20)."""
     return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
+
+
+@operation("write")
+async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Erase what is kept of a person: items that are over in which they did something, and their journals.
+
+    For the home's owner, root, and administrators. What others did in those items is erased as well; elements
+    of memory stay, as answers are elements like any other.
+    """
+    own = onlooker(daemon, asker)
+    if own is not None and not daemon.agent.lookup.people.is_admin(own):
+        raise RequestError(
+            "only administrators, the home's owner and root may erase what is kept of somebody"
+        )
+    concerned = [
+        run.eid for run, _, state in WorkLook(daemon, None).items_over() if person in people_in(state)
+    ]
+
+    def erase(turn: Turn) -> None:
+        for eid in concerned:
+            if eid in turn.agent.runs:
+                forget_at_once(turn.transaction, eid)
+
+    await daemon.host.submit(erase)
+    return {"person": person, "forgotten": concerned}
 
 
 def _plain(fields: dict[str, str | list[str]] | None) -> Plain:

@@ -342,10 +342,14 @@ class RunTable(dict[int, Run]):
 
     # --- who called whom --------------------------------------------------------------------------------
 
-    def innermost(self, eid: int) -> int:
-        """Of those a run called, directly or not, one that is over and called none that is; or itself."""
+    def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself.
+
+        A run that stays counts as none that was called.
+        """
         while True:
-            called = (child for child in self.children.get(eid, ()) if not self[child].active)
+            over = (child for child in self.children.get(eid, ()) if not self[child].active)
+            called = (child for child in over if not stays(self[child]))
             child = next(called, None)
             if child is None:
                 return eid

@@ -169,8 +169,7 @@ class Dispatcher:
             return  # it goes on by itself
         else:
             is_lost = call.begun and call.kind != SEND  # what was sent is known
-            back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
-            if back is not None:
+            if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
 
     def outside_id(self, call: str) -> str:
@@ -239,11 +238,18 @@ class Dispatcher:
         child = self._agent.runs.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
-        else:
-            self.in_flight.abandon(self.outside_id(command.call))
+        elif not self.in_flight.abandon(self.outside_id(command.call)):
+            _see_given_up(run, command, self.dispatch)
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
+
+
+def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
+    """Have a call of kind `send`, which is under way nowhere, see that it was given up."""
+    call = run.calls.get(command.call)
+    if call is not None and call.kind == SEND:
+        dispatch(run, call)
 
 
 def _ignore(value: Any, error: Any) -> None:

@@ -16,7 +16,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
-from narval.surfaces.cli.render.tables import elements, table
+from narval.surfaces.cli.render.tables import DEAD_LETTERS, LETTERS, elements, table
 from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
@@ -155,6 +155,35 @@ def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | N
     with session.connect("record") as connection, naming(files, documents):
         answer = connection.ask("send", to=to, elements=documents, keep=keep)
     session.give(answer, lambda found: click.echo("\n".join(found["messages"])))
+
+
+_LETTERS = """\
+narval letters
+narval letters --dead
+narval letters resend 3
+narval letters drop 3"""
+
+
+@command("letters", example=_LETTERS, alters=True)
+@click.argument("act", metavar="[resend|drop]", required=False, type=click.Choice(("resend", "drop")))
+@click.argument("letter", metavar="[LETTER]", required=False, type=int)
+@click.option("--dead", is_flag=True, help="List those that could not be taken.")
+def letters(session: Session, act: str | None, letter: int | None, dead: bool) -> None:
+    """List the messages of the agent that are not taken, sent and received.
+
+    With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
+    LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
+    """
+    if act is None:
+        rows = session.ask("letters", dead=dead)
+        session.give(rows, lambda found: table(DEAD_LETTERS if dead else LETTERS, found))
+        return
+    if letter is None or dead:
+        raise click.UsageError(f"{act} needs the number of a LETTER, as `narval letters --dead` lists them")
+    answer = session.ask("resend" if act == "resend" else "drop_letter", letter=letter)
+    session.give(
+        answer, lambda _: click.echo(f"letter {letter} is {'sent again' if act == 'resend' else 'dropped'}")
+    )
 
 
 @command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)

@@ -213,6 +213,18 @@ AGENTS = (
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),
 )
+LETTERS = (
+    *_plain_columns(**{"from": "from", "to": "to", "kind": "kind", "element": "element"}),
+    Column("bytes", _of("bytes"), right=True),
+    Column("sent", lambda row: moment(row["at"]), is_moment=True),
+    Column("until", lambda row: moment(row["until"]), is_moment=True),
+)
+DEAD_LETTERS = (
+    Column("letter", _of("letter"), right=True),
+    *_plain_columns(to="to", element="element"),
+    Column("at", lambda row: moment(row["at"]), is_moment=True),
+    Column("reason", _of("reason")),
+)
 LIMITS = (
     Column("what", _of("what")),
     Column("used", lambda row: "" if row["used"] is None else f"{row['used']:,}", right=True),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from narval.errors import WorkRefusedError
-from narval.operations.text import Row, clean, clean_lines, moment, zone
+from narval.operations.text import Row, clean, clean_lines, counted, moment, zone
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.paging import ALL, PAGE, Limit
@@ -19,6 +19,7 @@ from narval.surfaces.cli.work.tables import ITEMS, LOG
 
 ACTS = (
     "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
+    "forget",
 )  # fmt: skip
 
 _EXAMPLE = """\
@@ -75,7 +76,8 @@ def work(
     You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
     --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
     back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
-    undoes a vote, `reassign` is for administrators. `log` tells who did what.
+    undoes a vote, `reassign` is for administrators. `log` tells who did what, and
+    `forget --person P` erases the items that are over in which P did something.
     """
     if act is None:
         most = None if limit == ALL else PAGE if limit is None else int(limit)
@@ -84,6 +86,10 @@ def work(
     elif act == "log":
         rows = session.ask("work_log", item=item, person=person, since=since)
         session.give(rows, lambda found: table(LOG, found))
+    elif act == "forget":
+        if person is None or item is not None:
+            raise click.UsageError("forget needs --person P, and no ITEM")
+        session.give(session.ask("forget_person", person=person), _forgotten)
     elif item is None:
         raise click.UsageError(f"{act} needs the number of an ITEM (`narval work` lists them)")
     elif act == "show":
@@ -242,3 +248,8 @@ def _told(answer: Row) -> None:
     to = answer.get("to")
     whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
     click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
+
+
+def _forgotten(answer: Row) -> None:
+    """Tell how many items were erased."""
+    click.echo(f"{counted(len(answer['forgotten']), 'item')} forgotten")
