@@ -28,6 +28,10 @@ def test_G96_the_daemon_of_a_fleet_may_be_killed_before_and_after_each_commit() 
     assert sum(each.crashes for each in killed) == len(killed)
 
 
+def test_the_seed_of_a_fleet_is_one_run_and_always_the_same() -> None:
+    assert run(7, Fleet) == run(7, Fleet)
+
+
 def test_a_fleet_sees_what_a_store_loses_of_one_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The invariants are no ornament: a store that forgets elements of one agent is found out."""
     record = Batch.record
