@@ -207,6 +207,18 @@ def test_G34_what_cannot_be_answered_is_refused_in_a_sentence(
     said()
 
 
+@in_a_loop
+async def test_G34_an_agent_with_all_the_runs_it_may_have_answers_that_it_is_over_its_limit(
+    scene: Scene,
+) -> None:
+    scene.write("agents/shop/agent.toml", f"runs = 1\n{OFFERS}")
+    daemon = await opened(scene)
+    first, second = [await started(daemon, "c.hangs", f"<order n='{n}'/>") for n in range(2)]
+    assert (await state(daemon, first), await state(daemon, second)) == ("running", "failed")
+    assert 'type="over-limit"' in await error(daemon)
+    await scene.end()
+
+
 @pytest.mark.parametrize("most", [3, 35])
 def test_G33_what_is_too_large_is_refused_on_either_way(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, most: int
