@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from narval.errors import RequestError
+import narval as narval_in_python
+from narval.errors import ElementError, NarvalError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
-from tests.runtime.at_work import Scene, in_a_loop
+from narval.runtime.home.check import check_home
+from tests.runtime.at_work import Killed, Scene, in_a_loop, watched_commits
 
 RECIPES = """<cookbook>
 <recipe group="m" name="waits" start_step="a" end_step="b">
@@ -446,3 +449,109 @@ async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene
     await daemon.main_loop.until_idle()
     assert await errors(daemon, "") == ["too-large"]
     await scene.end()
+
+
+# --- whatever is killed (G24, G25) ----------------------------------------------------------------------
+
+
+async def correspondence(scene: Scene) -> None:
+    """Two orders go out, one of them awaited; what cannot be taken comes back."""
+    daemon = await scene.open()
+    await daemon.main_loop.until_idle()
+    known = [row["xml"] for row in await ask(daemon, "", "memory", xpath="order")]
+    for n in range(len(known), 2):
+        await ask(daemon, "", "add", elements=[f"<order n='{n}'/>".encode()])
+    begun = {row["name"] for row in await ask(daemon, "", "runs")}
+    for name in ("m.awaits", "m.tells"):
+        if name not in begun:
+            await ask(daemon, "", "start", name=name)
+            await daemon.main_loop.until_idle()
+
+
+def test_G24_G25_whatever_is_killed_at_any_commit_each_is_taken_once_and_in_order(tmp_path: Path) -> None:
+    async def lived(folder: Path, kill_at: tuple[int, bool] | None) -> tuple[dict[str, list[str]], int]:
+        scene = Scene(folder, settings="timezone = 'UTC'\n")
+        scene.write("modules/m.py", MODULE)
+        scene.write("recipes/m.xml", RECIPES)
+        with watched_commits(scene):
+            await opened(scene, "shop", "billing")
+            await scene.end()
+            scene.commits, scene.kill_at = 0, kill_at
+            try:
+                await correspondence(scene)
+            except (Killed, NarvalError):
+                await scene.end()
+                scene.kill_at = None
+                await correspondence(scene)
+            commits = scene.commits
+            scene.kill_at = None
+            await scene.end()
+            daemon = await scene.open()
+            await daemon.main_loop.until_idle()
+            taken = {name: numbers(await memory(daemon, name, "order")) for name in ("shop", "billing")}
+            assert daemon.store.letters.waiting() == []
+            assert {row["state"] for row in await ask(daemon, "", "runs")} == {"done"}
+            await scene.end()
+        return taken, commits
+
+    expected, commits = asyncio.run(lived(tmp_path / "whole", None))
+    assert expected == {"shop": ["0", "1"] * 2, "billing": ["0", "1"] * 2}
+    for commit in range(1, commits + 1):
+        for is_written in (False, True):
+            at = (commit, is_written)
+            found, _ = asyncio.run(lived(tmp_path / f"{commit}{is_written}", at))
+            assert found == expected, at
+
+
+@in_a_loop
+async def test_G26_hostile_xml_is_taken_as_it_is_or_refused(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    with pytest.raises(ElementError, match="DOCTYPE"):
+        await send(daemon, "shop", "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>")
+    for name in ("plan", "recipe"):
+        with pytest.raises(ElementError, match="what narval calls"):
+            await send(daemon, "shop", f"<{name}/>")
+    await send(
+        daemon,
+        "shop",
+        "<o a='&lt;&quot;>' xmlns='urn:x'><b xmlns:al='urn:y' al:from='eve'/><!-- al:from='eve' --></o>",
+        "<al:o xmlns:al='http://www.logilab.org/namespaces/Narval/1.2' al:from='eve' al:to='x'>é</al:o>",
+        "<o xmlns:ns0='http://www.logilab.org/namespaces/Narval/1.2' ns0:message='eve'/>",
+    )
+    found = await memory(daemon, "shop", "*[@al:from='narval' and @al:message]")
+    assert len(found) == 3
+    assert not any("eve" in row["xml"].partition(">")[0] for row in found)
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_an_element_of_sixteen_megabytes_is_sent(scene: Scene) -> None:
+    daemon = await opened(scene, "shop")
+    text = "<p>" + "x" * 1_000_000 + "</p>"
+    await send(daemon, "shop", f"<order n='1'>{text * 15}</order>")
+    with pytest.raises(RequestError, match="no room"):
+        await send(daemon, "shop", f"<order n='0'>{text * 2}</order>")
+    await daemon.main_loop.until_idle()
+    await send(daemon, "shop", f"<order n='2'>{text * 15}</order>")
+    assert numbers(await memory(daemon, "shop", "order")) == ["1", "2"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_N13_an_agent_that_is_not_there_yet_is_a_warning(scene: Scene) -> None:
+    await opened(scene, "shop")
+    await scene.end()
+    warned = [fault.message for fault in check_home(scene.home) if "there is no agent" in fault.message]
+    assert len(warned) == 2, "two steps send to billing"
+    assert all("narval agents add billing" in message for message in warned)
+
+
+def test_G27_a_simulation_says_what_would_be_sent(scene: Scene) -> None:
+    scene.write("data/memory.xml", "<memory><order n='1'/></memory>")
+    with narval_in_python.open(scene.home.path) as agent:
+        told = agent.simulate("m.tells", memory="new")
+    sent = [line for line in told["happened"] if line["what"] == "sent"]
+    assert [(line["step"], line["to"], len(line["elements"])) for line in sent] == [
+        ("tell", ["shop", "billing"], 1)
+    ]
+    assert [run["state"] for run in told["runs"]] == ["done"]

@@ -306,8 +306,8 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._note_failure(run)
-        if run.caller is not None:
-            self.by_call.pop(run.caller.call, None)
+        if run.caller is not None and self.by_call.get(run.caller.call) == run.eid:
+            del self.by_call[run.caller.call]
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)
@@ -342,10 +342,14 @@ class RunTable(dict[int, Run]):
 
     # --- who called whom --------------------------------------------------------------------------------
 
-    def innermost(self, eid: int) -> int:
-        """Of those a run called, directly or not, one that is over and called none that is; or itself."""
+    def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself.
+
+        A run that stays counts as none that was called.
+        """
         while True:
-            called = (child for child in self.children.get(eid, ()) if not self[child].active)
+            over = (child for child in self.children.get(eid, ()) if not self[child].active)
+            called = (child for child in over if not stays(self[child]))
             child = next(called, None)
             if child is None:
                 return eid

@@ -75,6 +75,7 @@ class HostMaker:
             zone=own.timezone or machine_zone(),
             since=since,
             forget_after=own.forget_after,
+            work_kept=settings.work_kept,
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
