@@ -30,7 +30,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "work.items": ("worklist", "work_item"),
     "work.acts": (
         "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign",
-        "forget_person",
+        "renew", "forget_person",
     ),
     "work.log": ("work_log",),
     "definitions": ("definitions", "actions"),

@@ -288,9 +288,40 @@ def test_P38_what_is_kept_of_a_person_can_be_erased(at_work: Home) -> None:
     at_work.does("ann", "answer", first)
     at_work.does("ben", "answer", second)
     at_work.does("ann", "claim", third)
-    with pytest.raises(RequestError, match="only administrators"):
+    with pytest.raises(RequestError, match="for administrators"):
         at_work.does("ann", "forget_person", "ben")
     assert at_work.does("cleo", "forget_person", "ann") == {"person": "ann", "forgotten": [first]}
     assert at_work.items("cleo", state="done") == [second]
     assert at_work.items("ann") == [third], "what goes on is not erased"
     assert {row["item"] for row in at_work.does("cleo", "work_log")} == {second, third}
+
+
+def test_P79_an_item_is_offered_anew_in_the_current_version_and_who_asked_waits_on(home: Path) -> None:
+    (home / "recipes/asking.xml").write_text(ASKING)
+    made = Home(home)
+    with made.agent:
+        plan = made.start("w.asking")
+        made.agent.until_idle()
+        (item,) = made.items("dan")
+        (home / "recipes/w.xml").write_text(WORK.replace("<title>Tell</title>", "<title>Tell all</title>"))
+        assert made.agent.ask("reload")["changed"]
+        assert made.does("dan", "work_item", item)["title"] == "Tell", "what is offered stays as it is"
+        with pytest.raises(RequestError, match="administrators"):
+            made.does("dan", "renew", item)
+        again = made.does("cleo", "renew", item, "it says more now")["item"]
+        made.agent.until_idle()
+        assert made.items("dan") == [again]
+        shown = made.does("dan", "work_item", again)
+        assert (shown["title"], shown["run"]) == ("Tell all", {"run": plan, "step": "ask"})
+        assert made.does("dan", "work_item", item)["state"] == "withdrawn"
+        assert made.agent.run(plan)["phase"] == "active"
+    with narval.open(home, clock=made.clock) as made.agent:
+        made.agent.until_idle()
+        assert made.refusal("dan", "claim", item) == "over"
+        made.does("dan", "answer", again)
+        made.agent.until_idle()
+        assert made.agent.run(plan)["phase"] == "done"
+        top = made.start("w.any")
+        other = made.does("cleo", "renew", top)["item"]
+        made.agent.until_idle()
+        assert made.items("ann") == [other]

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+import narval as narval_in_python
 from narval.errors import ElementError, NarvalError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.check import check_home
 from tests.runtime.at_work import Killed, Scene, in_a_loop, watched_commits
 
 RECIPES = """<cookbook>
@@ -533,3 +535,23 @@ async def test_G31_an_element_of_sixteen_megabytes_is_sent(scene: Scene) -> None
     await send(daemon, "shop", f"<order n='2'>{text * 15}</order>")
     assert numbers(await memory(daemon, "shop", "order")) == ["1", "2"]
     await scene.end()
+
+
+@in_a_loop
+async def test_N13_an_agent_that_is_not_there_yet_is_a_warning(scene: Scene) -> None:
+    await opened(scene, "shop")
+    await scene.end()
+    warned = [fault.message for fault in check_home(scene.home) if "there is no agent" in fault.message]
+    assert len(warned) == 2, "two steps send to billing"
+    assert all("narval agents add billing" in message for message in warned)
+
+
+def test_G27_a_simulation_says_what_would_be_sent(scene: Scene) -> None:
+    scene.write("data/memory.xml", "<memory><order n='1'/></memory>")
+    with narval_in_python.open(scene.home.path) as agent:
+        told = agent.simulate("m.tells", memory="new")
+    sent = [line for line in told["happened"] if line["what"] == "sent"]
+    assert [(line["step"], line["to"], len(line["elements"])) for line in sent] == [
+        ("tell", ["shop", "billing"], 1)
+    ]
+    assert [run["state"] for run in told["runs"]] == ["done"]

@@ -306,8 +306,8 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._note_failure(run)
-        if run.caller is not None:
-            self.by_call.pop(run.caller.call, None)
+        if run.caller is not None and self.by_call.get(run.caller.call) == run.eid:
+            del self.by_call[run.caller.call]
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)

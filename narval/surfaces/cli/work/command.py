@@ -19,7 +19,7 @@ from narval.surfaces.cli.work.tables import ITEMS, LOG
 
 ACTS = (
     "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
-    "forget",
+    "renew", "forget",
 )  # fmt: skip
 
 _EXAMPLE = """\
@@ -50,7 +50,7 @@ def _words(context: click.Context, incomplete: str) -> completion.Choices:
 @click.argument("item", type=int, metavar="[ITEM]", required=False, shell_complete=completion.source(_items))
 @click.argument("words", metavar="[OUTCOME|PERSON]...", nargs=-1, shell_complete=completion.source(_words))
 @click.option("--set", "pairs", type=Pair(), multiple=True, help="A field of the answer; may be repeated.")
-@click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse and reassign.")
+@click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse, reassign, renew.")
 @click.option("--all", "every", is_flag=True, help="All that you may see, not only what waits for you.")
 @click.option("--person", metavar="P", help="What this person is asked, or did (log).")
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
@@ -90,6 +90,9 @@ def work(
         if person is None or item is not None:
             raise click.UsageError("forget needs --person P, and no ITEM")
         session.give(session.ask("forget_person", person=person), _forgotten)
+    elif act == "renew" and item is not None:
+        answer = session.ask("renew", item=item, reason=reason)
+        session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
     elif item is None:
         raise click.UsageError(f"{act} needs the number of an ITEM (`narval work` lists them)")
     elif act == "show":
