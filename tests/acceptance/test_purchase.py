@@ -1,4 +1,4 @@
-"""The purchase that ships, at a real daemon that is killed after each line (P87), as a recipe and as a process."""
+"""The purchase that ships, at a real daemon killed after each line (P87), as a recipe and as a process."""
 
 from __future__ import annotations
 

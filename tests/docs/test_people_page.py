@@ -1,4 +1,4 @@
-"""docs/people.md tells the truth: it begins with one question, and ends with the purchase that ships (P88)."""
+"""docs/people.md tells the truth: it begins with one question, and ends with the purchase (P88)."""
 
 from __future__ import annotations
 
