@@ -35,7 +35,7 @@ MOST_BYTES_OF_ANSWER = 1 << 20
 
 
 class FiledAnswer(NamedTuple):
-    """The answer that a file holds: the item, the digest of the text that was shown, the outcome and the fields."""
+    """The answer that a file holds; `shown` is the digest of the text that was shown."""
 
     item: int
     shown: str
