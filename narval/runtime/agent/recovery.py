@@ -76,6 +76,8 @@ def restore_runs(agent: AgentState) -> float:
             latest = max(latest, rebuild(agent, run, ()))
         except UnreadableError as error:
             run.lose(str(error))
+        else:
+            agent.runs.hold(run)
     for run in agent.runs.active.values():
         _nest(agent, run)
     _restore_queue(agent)

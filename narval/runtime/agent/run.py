@@ -134,8 +134,9 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
-        if self.caller is not None and not self.caller.run and state.caller is not None:
-            self.caller = state.caller  # of another agent's call the row has but a part
+        known = state.caller if self.caller is not None else None
+        if known is not None and (not known.run or known.held is not None):
+            self.caller = known  # the row has but a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -296,7 +297,14 @@ class RunTable(dict[int, Run]):
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
                 self.by_call[run.caller.call] = run.eid
+                self.hold(run)
         self._memory.show_run(run.eid, run.kind, self._show)
+
+    def hold(self, run: Run) -> None:
+        """Know the calls that are held back until a run is over (P72)."""
+        held = run.caller.held if run.caller is not None else None
+        for call, _ in held.calls if held is not None else ():
+            self.by_call[call] = run.eid
 
     def end(self, run: Run) -> None:
         """Count a run among those that are over."""
@@ -308,6 +316,8 @@ class RunTable(dict[int, Run]):
                 self._note_failure(run)
         if run.caller is not None:
             self.by_call.pop(run.caller.call, None)
+            for call, _ in run.caller.held.calls if run.caller.held is not None else ():
+                self.by_call.pop(call, None)
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.engines.commands import SEND, Call, CancelCall, Outer
-from narval.engines.events import Cancelled, Failure, Returned
+from narval.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
@@ -25,6 +25,7 @@ from narval.runtime.calls.context import CallContext, Inputs, Target
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.runtime.calls.nested_runs import begin_run
+from narval.runtime.calls.people.approvals import Approvals
 from narval.runtime.calls.targets import CallTargets, PreparedCall
 from narval.runtime.store.batch import AgentRow
 
@@ -39,6 +40,9 @@ InTurn = Callable[[Run, Call, Turn], None]
 INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
+
+_ANSWERS = (Returned, CallApproved)
+"""The events that say what is to become of a call."""
 
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
@@ -67,6 +71,7 @@ class Dispatcher:
         in_turn: Mapping[str, InTurn],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
+        self._approvals = Approvals(agent, post)
         self.identity, self.in_flight = identity, in_flight
         self.is_stopping, self._timeout, self._post, self._home = False, timeout, post, home
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
@@ -93,6 +98,8 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
+                if (command.approve or self._agent.lookup.people.approvals) and self._waits(run, command):
+                    return None
                 return self._calls[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
@@ -111,6 +118,8 @@ class Dispatcher:
         target = self.targets.find(run, command)
         if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
             return None
+        if (command.approve or self._agent.lookup.people.approvals) and self._approvals.awaits(run, command):
+            return None
         return self.dispatch(run, command)
 
     def resume(self) -> None:
@@ -122,7 +131,7 @@ class Dispatcher:
         self.in_flight.attach(self._agent, self._post)
         clockwork = self._agent.clockwork
         due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
-        answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
+        answered = {event.call for _, _, event in self._agent.queue if isinstance(event, _ANSWERS)}
         for run in list(self._agent.runs.active.values()):
             if not self._agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
@@ -176,6 +185,10 @@ class Dispatcher:
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self.identity.id}.{call}"
+
+    def _waits(self, run: Run, call: Call) -> bool:
+        """True if somebody is asked before the call is made (P72, P73)."""
+        return call.kind == "action" and self._approvals.hold(run, call)
 
     # --- calls ----------------------------------------------------------------------------------------
 
