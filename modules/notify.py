@@ -20,10 +20,9 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
-
-from .mail.account import Account
-from .mail.texts import fit, now
-from .mail.writing import carried, composed, outgoing
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import fit, now
+from narval.runtime.calls.people.mail.writing import carried, composed, outgoing
 
 PROGRAM_SECONDS = 30
 """The seconds that a program has to tell a notice."""

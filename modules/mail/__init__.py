@@ -19,11 +19,18 @@ from datetime import UTC, datetime
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import fit, now
+from narval.runtime.calls.people.mail.writing import (
+    ACKNOWLEDGEMENT,
+    carried,
+    composed,
+    first,
+    mailbox_of,
+    outgoing,
+)
 
-from .account import Account
 from .boxes import Batch, Signal, batches, letters_as_they_come, opened
-from .texts import fit, now
-from .writing import ACKNOWLEDGEMENT, carried, composed, first, mailbox_of, outgoing
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""

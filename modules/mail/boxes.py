@@ -19,11 +19,12 @@ from typing import IO, Any, NamedTuple
 from lxml import etree
 
 from narval import ActionError
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import fit
+from narval.runtime.calls.people.mail.writing import SERVER_SECONDS
 
-from .account import Account
 from .reading import read_mail
-from .texts import CHUNK, fit
-from .writing import SERVER_SECONDS
+from .texts import CHUNK
 
 MAX_MAIL = 64 * 1024 * 1024
 """A mail of more bytes stays where it is and is told by an error."""

@@ -14,20 +14,10 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from .account import Account, file_name
-from .texts import (
-    CHUNK,
-    MAX_ADDRESSES,
-    UNFIT,
-    Problems,
-    base64_decoded,
-    decode,
-    fit,
-    iso,
-    readable,
-    unflow,
-    unwrap,
-)
+from narval.runtime.calls.people.mail.account import Account, file_name
+from narval.runtime.calls.people.mail.texts import MAX_ADDRESSES, UNFIT, fit, iso
+
+from .texts import CHUNK, Problems, base64_decoded, decode, readable, unflow, unwrap
 
 if TYPE_CHECKING:
     from email.message import Message

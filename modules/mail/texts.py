@@ -7,21 +7,16 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from lxml import etree
 
-import narval
+from narval.runtime.calls.people.mail.texts import UNFIT
 
-MAX_VALUE = 1_000
-MAX_ADDRESSES = 50
-"""A mail to more recipients is not sent."""
 CHUNK = 1 << 20
 Problems = dict[str, str]
 """The survivable faults of a mail: a stable word, and a sentence for people."""
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64))
-UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ENCODED_WORD = re.compile(r"=\?([^?\s*]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
 _NO_CHARSETS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
 """Python calls these text encodings too; the first two take a time that grows with the square of the text."""
@@ -83,12 +78,6 @@ def unwrap(text: str, problems: Problems) -> str:
         end = word.end()
     pieces.append(("", text[end:].encode("utf-8", "replace")))
     return "".join(decode(data, label, problems) if label else data.decode() for label, data in pieces)
-
-
-def fit(text: str, most: int = MAX_VALUE) -> str:
-    """A text of one line that XML can hold and a person can read: bounded, blanks collapsed."""
-    line = " ".join(UNFIT.sub("\ufffd", text[: most * 4]).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def unflow(text: str, delete_space: bool) -> str:
@@ -161,11 +150,3 @@ def base64_decoded(chunks: Iterable[bytes], problems: Problems) -> Iterator[byte
         problems["bad-encoding"] = "base64 that was cut short"
         left = b""
     yield binascii.a2b_base64(left + b"=" * (-len(left) % 4))
-
-
-def now() -> str:
-    return iso(narval.now().astimezone(UTC))
-
-
-def iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -68,6 +68,11 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     depth: int = 0
     held: HeldCalls | None = None
 
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The call that the run answers, or those that are held back until it is over."""
+        return (self.call,) if self.held is None else tuple([call for call, _ in self.held.calls])
+
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors.
@@ -155,7 +160,7 @@ class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CallApproved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Somebody agreed to a call by some `work`, for a `version` of what it calls: it may be made (P72)."""
+    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made (P72)."""
 
     id: int
     at: float

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from narval.errors import RequestError
+from narval.memory.elements.element import Element
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import elements_in
@@ -23,8 +24,9 @@ from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
 from narval.runtime.home.agents.settings import LIMITS, AgentSettings
-from narval.runtime.messages.envelope import ELEMENT
-from narval.runtime.store.batch import ACTIVE, AgentRow
+from narval.runtime.messages.envelope import ELEMENT, unseal
+from narval.runtime.store.batch import ACTIVE, AgentRow, MessageRow
+from narval.runtime.store.letters import KeptLetter
 
 
 @operation("read")
@@ -45,7 +47,7 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
     the faults of its files.
 
-    The `used` of messages is null; a limit of calls is null where it is all places but one.
+    A limit of calls is null where it is all places but one.
     """
     own = name == daemon.files.settings.name
     row = daemon.agents.rows.own.agent.store.identity() if own else daemon.agents.rows.find(name)
@@ -96,7 +98,7 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
         "runs": len(agent.runs.active),
         "moments": len(agent.clockwork.timers),
         "calls": daemon.executor.places.count(host.name),
-        "messages": None,
+        "messages": host.mail.office.room.of(agent.store.agent),
         "definitions": len(agent.library),
     }
     return [{"what": what, "used": count, "limit": getattr(settings, what)} for what, count in used.items()]
@@ -150,6 +152,9 @@ async def send(
     def work(turn: Turn) -> list[str]:
         if mail.office.find(to) is None:
             raise RequestError(f"agent {to} was removed meanwhile")
+        lacking = mail.lacking(turn, ((to, xml) for xml in found))
+        if lacking is not None:
+            raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
         envelope = mail.outbox.envelope(by=asker.person, actor=asker.actor)
         ids = [daemon.host.dispatcher.outside_id(str(turn.agent.numbers.draw())) for _ in found]
         for id, xml in zip(ids, found, strict=True):
@@ -157,6 +162,76 @@ async def send(
         return ids
 
     return {"to": to, "messages": await daemon.host.submit(work)}
+
+
+@operation("read")
+async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
+    """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
+    with `dead`, those it has sent that could not be (G32).
+    """
+    found, own = daemon.store.letters, daemon.agent.store.agent
+    if dead:
+        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in found.dead(own)]
+    names = {row.agent: row.name for row in daemon.store.agents()}
+    rows = {row[:3]: row for row in (*found.sent(own), *found.messages(own))}
+    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
+
+
+@operation("write")
+async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Send a dead letter again, to whoever has the name of its receiver now."""
+    mail = daemon.host.mail
+
+    def work(turn: Turn) -> dict[str, Any]:
+        row = _dead_letter(daemon, turn, letter)
+        if row.kind != ELEMENT:
+            raise RequestError(
+                f"letter {letter} is a {row.kind}, of which nobody waits for an answer any more"
+            )
+        if mail.office.find(row.receiver) is None:
+            daemon.agents.rows.find(row.receiver)  # says which there are
+        lacking = mail.lacking(turn, [(row.receiver, row.data)])
+        if lacking is not None:
+            raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
+        mail.send(turn, row.receiver, row.kind, row.id, unseal(row.origin), row.data)
+        turn.transaction.batch.letters_settled.append(letter)
+        return {"letter": letter, "to": row.receiver, "message": row.id}
+
+    return dict(await daemon.host.submit(work))
+
+
+@operation("write")
+async def drop_letter(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Keep a dead letter no more."""
+
+    def work(turn: Turn) -> None:
+        _dead_letter(daemon, turn, letter)
+        turn.transaction.batch.letters_settled.append(letter)
+
+    await daemon.host.submit(work)
+    return {"letter": letter, "dropped": True}
+
+
+def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
+    """A dead letter of the agent. Raises RequestError where there is none of that number."""
+    for row in daemon.store.letters.dead(daemon.agent.store.agent):
+        if row.line == letter and letter not in turn.transaction.batch.letters_settled:
+            return row
+    raise RequestError(f"there is no dead letter {letter}; `narval letters --dead` lists those there are")
+
+
+def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:
+    envelope = unseal(row.origin)
+    return {
+        "message": row.id,
+        "from": envelope.sender,
+        "to": getattr(row, "receiver", ""),
+        "kind": row.kind,
+        "element": Element(0, row.data).name if row.kind == ELEMENT else None,
+        "bytes": len(row.data),
+        "at": json_forms.moment(row.at),
+        "until": json_forms.moment(row.until),
+    }
 
 
 def _form(

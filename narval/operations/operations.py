@@ -18,7 +18,10 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
     "daemon.requests": ("stop", "reload", "log"),
-    "agents": ("agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "send", "show_agent"),
+    "agents": (
+        "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
+        "send", "letters", "resend", "drop_letter",
+    ),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
@@ -27,6 +30,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "work.items": ("worklist", "work_item"),
     "work.acts": (
         "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign",
+        "renew", "forget_person",
     ),
     "work.log": ("work_log",),
     "definitions": ("definitions", "actions"),

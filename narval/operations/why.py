@@ -69,6 +69,8 @@ async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None)
         asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
         if asked is not None and (place := daemon.executor.places.waits_for(asked)):
             call["place"] = place
+        elif room := daemon.host.mail.waiting.get(call["call"]):
+            call["place"] = room
     return answer
 
 

@@ -322,7 +322,8 @@ def _faults_of_names(source: Source, scenario: Scenario, library: Library, schem
     runs = {name: None for name in names if runnable(library, name) is not None}
     calls = {**library.of("action"), **library.of("transform")}
     programs = {name for definition in library for name in getattr(definition, "programs", ())}
-    called = {**calls, **dict.fromkeys(programs)}
+    remote = {call.target for found in library for call in getattr(found, "remote_calls", ())}
+    called = {**calls, **dict.fromkeys((*programs, *remote))}
     what_is_called = "action, transform or program" if programs else "action or transform"
 
     def fault(message: str, place: Any) -> None:

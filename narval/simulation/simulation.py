@@ -38,6 +38,7 @@ from narval.runtime.system.clock import SimulatedClock
 from narval.runtime.system.zone import machine_zone
 from narval.simulation import expectations
 from narval.simulation.agenda import Agenda
+from narval.simulation.elsewhere import Elsewhere
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
 from narval.simulation.happenings import happen
 from narval.simulation.memory_copy import Remembered, SimulatedStore, with_declared
@@ -130,6 +131,7 @@ class _Simulation:
         )
         self.daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
         self.daemon.host.mail.office.accept_all()
+        self.daemon.host.mail.calls.leave_to(Elsewhere(self.daemon.host, self._executor).correspond)
 
     async def play(self, progress: Progress) -> SimulationReport:
         """Let time pass, judge, and report."""

@@ -104,9 +104,12 @@ class Trace:
             sent = [eid for _, eids in command.inputs for eid in eids]
             to = {"to": command.name.split(), "elements": sent}
             return {"at": at, "what": "sent", "run": run, "step": command.step, **to}
-        if isinstance(command, asked.Call) and not is_runnable(command.kind):
+        if isinstance(command, asked.Call) and (command.agent or not is_runnable(command.kind)):
             inputs = {id: list(eids) for id, eids in command.inputs}
             line = {"at": at, "what": "called", "run": run, "step": command.step}
+            if command.agent:
+                inputs[""] = list(command.elements)
+                line["agent"] = command.agent
             return {**line, "action": command.name, "inputs": inputs, "call": command.call}
         return None
 

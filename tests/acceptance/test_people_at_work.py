@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -250,3 +253,30 @@ def test_P71_a_rejected_purchase_goes_back_and_is_asked_anew(narval: Narval) -> 
             ("ann", "reject"),
             ("ben", "approve"),
         ]
+
+
+def at_a_terminal(narval: Narval, *words: str, types: bytes) -> tuple[int, str]:
+    """A command whose questions somebody answers, all typed ahead."""
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        narval.line(*words), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    os.close(theirs)
+    os.write(ours, types)
+    said, _ = running.communicate(timeout=60)
+    os.close(ours)
+    return running.returncode, said.decode()
+
+
+def test_P44_at_a_terminal_each_field_is_asked_for_until_it_is_right(narval: Narval) -> None:
+    with narval.running():
+        item = start(narval)
+        words = ("work", "answer", item, "--as", "ann")
+        status, said = at_a_terminal(narval, *words, types=b"reject\n\ntoo dear\n")
+        assert status == 0, said
+        assert "| Approve a desk" in said, "what is asked is shown"
+        assert "outcome (approve, reject)" in said
+        assert "Why (required)" in said
+        assert "Why: expected a value, for reject requires it" in said
+        assert f"item {item} is done: reject" in said
+        assert b"too dear" in narval("memory", "decision", "--xml").stdout

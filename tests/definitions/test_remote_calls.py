@@ -94,6 +94,7 @@ def test_G33_each_fault_of_such_a_call_is_told(text: str, fault: str) -> None:
 def test_G35_check_warns_of_a_call_without_a_time_limit(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.recipes.mkdir()
+    (tmp_path / "agents/accounts").mkdir(parents=True)
     (home.recipes / "a.xml").write_text(recipe('type="recipe" agent="accounts"'))
     assert [str(fault) for fault in check_home(home)] == [
         "recipes/a.xml:1:1: warning: step 'a': accounts may never answer, and after a day the call is given "
@@ -101,3 +102,6 @@ def test_G35_check_warns_of_a_call_without_a_time_limit(tmp_path: Path) -> None:
     ]
     (home.recipes / "a.xml").write_text(recipe('type="recipe" agent="accounts" timeout="1h"'))
     assert not check_home(home)
+    (home.recipes / "a.xml").write_text(recipe('type="recipe" agent="acounts" timeout="1h"'))
+    [unknown] = check_home(home)
+    assert "step 'a': there is no agent 'acounts' here yet; did you mean 'accounts'" in str(unknown)

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from modules import mail
-from modules.mail import account as mail_account
 from modules.mail import boxes as mail_boxes
 from modules.mail import reading as mail_reading
 from modules.mail import texts as mail_texts
-from modules.mail.account import Account
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
+from narval.runtime.calls.people.mail import account as mail_account
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import MAX_ADDRESSES, MAX_VALUE
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "Maildir" / "new"
@@ -331,8 +332,8 @@ def test_long_headers_are_bounded_and_keep_both_ends_of_the_thread(box: Account)
     assert len(references) == 20
     assert references[0].startswith("000.")
     assert references[-1].startswith("059.")
-    assert len(element.get("to", "").split()) == mail_texts.MAX_ADDRESSES
-    assert len(element.get("subject", "")) == mail_texts.MAX_VALUE
+    assert len(element.get("to", "").split()) == MAX_ADDRESSES
+    assert len(element.get("subject", "")) == MAX_VALUE
     assert element.get("subject", "").endswith("…")
 
 

@@ -254,3 +254,74 @@ def test_P83_the_index_costs_what_changes(at_work: Home) -> None:
     assert list(altered["work"]) == [items[3]]
     assert at_work.items("ben") == [item for item in items if item != items[3]]
     assert list(altered["work"]) == []
+
+
+ASKING = """<recipe group="w" name="asking" start_step="ask" end_step="ask" decay="60">
+  <step id="ask" type="work" target="w.tell"/></recipe>"""
+
+
+def test_P38_what_people_did_is_kept_though_the_plan_that_asked_is_forgotten(home: Path) -> None:
+    (home / "recipes/asking.xml").write_text(ASKING)
+    (home / "etc/narval.toml").write_text('work_kept = "30d"\n')
+    made = Home(home)
+    with made.agent:
+        plan = made.start("w.asking")
+        made.agent.until_idle()
+        (item,) = made.items("dan")
+        text = made.does("dan", "work_item", item)["text"]
+        made.does("dan", "answer", item)
+        made.agent.elapse(hours=1)
+        assert made.agent.daemon.agent.runs.keys() == {item}, "the plan is forgotten"
+        assert plan != item
+    with narval.open(home, clock=made.clock) as made.agent:
+        made.agent.elapse(days=29)
+        assert made.items("dan", state="done") == [item]
+        assert made.does("dan", "work_item", item)["text"] == text
+        assert [row["did"] for row in made.does("dan", "work_log", item)] == ["Offered", "ItemAnswered"]
+        made.agent.elapse(days=2)
+        assert made.refusal("dan", "work_item", item) == "no-item"
+        assert not made.agent.daemon.agent.runs
+
+
+def test_P38_what_is_kept_of_a_person_can_be_erased(at_work: Home) -> None:
+    first, second, third = (at_work.start("w.any") for _ in range(3))
+    at_work.does("ann", "answer", first)
+    at_work.does("ben", "answer", second)
+    at_work.does("ann", "claim", third)
+    with pytest.raises(RequestError, match="for administrators"):
+        at_work.does("ann", "forget_person", "ben")
+    assert at_work.does("cleo", "forget_person", "ann") == {"person": "ann", "forgotten": [first]}
+    assert at_work.items("cleo", state="done") == [second]
+    assert at_work.items("ann") == [third], "what goes on is not erased"
+    assert {row["item"] for row in at_work.does("cleo", "work_log")} == {second, third}
+
+
+def test_P79_an_item_is_offered_anew_in_the_current_version_and_who_asked_waits_on(home: Path) -> None:
+    (home / "recipes/asking.xml").write_text(ASKING)
+    made = Home(home)
+    with made.agent:
+        plan = made.start("w.asking")
+        made.agent.until_idle()
+        (item,) = made.items("dan")
+        (home / "recipes/w.xml").write_text(WORK.replace("<title>Tell</title>", "<title>Tell all</title>"))
+        assert made.agent.ask("reload")["changed"]
+        assert made.does("dan", "work_item", item)["title"] == "Tell", "what is offered stays as it is"
+        with pytest.raises(RequestError, match="administrators"):
+            made.does("dan", "renew", item)
+        again = made.does("cleo", "renew", item, "it says more now")["item"]
+        made.agent.until_idle()
+        assert made.items("dan") == [again]
+        shown = made.does("dan", "work_item", again)
+        assert (shown["title"], shown["run"]) == ("Tell all", {"run": plan, "step": "ask"})
+        assert made.does("dan", "work_item", item)["state"] == "withdrawn"
+        assert made.agent.run(plan)["phase"] == "active"
+    with narval.open(home, clock=made.clock) as made.agent:
+        made.agent.until_idle()
+        assert made.refusal("dan", "claim", item) == "over"
+        made.does("dan", "answer", again)
+        made.agent.until_idle()
+        assert made.agent.run(plan)["phase"] == "done"
+        top = made.start("w.any")
+        other = made.does("cleo", "renew", top)["item"]
+        made.agent.until_idle()
+        assert made.items("ann") == [other]

@@ -207,6 +207,18 @@ def test_G34_what_cannot_be_answered_is_refused_in_a_sentence(
     said()
 
 
+@in_a_loop
+async def test_G34_an_agent_with_all_the_runs_it_may_have_answers_that_it_is_over_its_limit(
+    scene: Scene,
+) -> None:
+    scene.write("agents/shop/agent.toml", f"runs = 1\n{OFFERS}")
+    daemon = await opened(scene)
+    first, second = [await started(daemon, "c.hangs", f"<order n='{n}'/>") for n in range(2)]
+    assert (await state(daemon, first), await state(daemon, second)) == ("running", "failed")
+    assert 'type="over-limit"' in await error(daemon)
+    await scene.end()
+
+
 @pytest.mark.parametrize("most", [3, 35])
 def test_G33_what_is_too_large_is_refused_on_either_way(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, most: int
@@ -233,6 +245,59 @@ async def test_G33_what_the_schema_of_the_other_side_refuses_is_refused(scene: S
     daemon = await opened(scene)
     run = await started(daemon, "c.asks", "<order/>")
     assert await state(daemon, run) == "failed"
+    await scene.end()
+
+
+# --- from other kinds, and to them --------------------------------------------------------------------------
+
+AUTOMATON = """<automaton group="c" name="auto">
+<state name="start" type="recipe" target="s.invoice" agent="shop" timeout="50"/>
+<state name="end" type="process" target="s.proc" agent="shop" timeout="50"/>
+<transition from="start" label="0" to="end"/></automaton>"""
+PROCESS = """<process-definition group="c" name="proc"><node name="n" type="process" isStart="true">
+<custom><target>s.proc</target><agent>shop</agent><timeout>50</timeout></custom></node></process-definition>"""
+THERE = """<process-definition group="s" name="proc"><node name="m" type="recipe" isStart="true">
+<custom><target>s.secret</target></custom></node></process-definition>"""
+
+
+@in_a_loop
+async def test_G33_automata_and_processes_call_and_are_called(scene: Scene) -> None:
+    scene.write("recipes/auto.xml", AUTOMATON)
+    scene.write("recipes/proc.wf.xml", PROCESS)
+    scene.write("recipes/there.wf.xml", THERE)
+    scene.write("agents/shop/agent.toml", 'offers = {"s.invoice" = ["*"], "s.proc" = ["*"]}\n')
+    daemon = await opened(scene)
+    assert not daemon.files.faults
+    automaton = await started(daemon, "c.auto", "<order n='3'/>")
+    assert await state(daemon, automaton) == "done"
+    assert len(await elements(daemon, "", "invoice[@of='3' and @al:from='shop']")) == 1
+    run = (await ask(daemon, "", "start", name="c.proc", environment={"who": "Ada"}))["eid"]
+    assert await state(daemon, run) == "completed"
+    called = await runs(daemon, "shop")
+    assert sorted(called) == [
+        ("s.invoice", "done"),
+        ("s.proc", "completed"),
+        ("s.proc", "completed"),
+        ("s.secret", "done"),
+        ("s.secret", "done"),
+    ]
+    there = [row["eid"] for row in await ask(daemon, "shop", "runs") if row["name"] == "s.proc"]
+    found = [await ask(daemon, "shop", "environment", run=eid) for eid in there]
+    assert any("Ada" in str(given) for given in found)
+    await scene.end()
+
+
+@in_a_loop
+async def test_G34_a_plan_that_is_begun_again_asks_again(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "")
+    daemon = await opened(scene)
+    run = await started(daemon, "c.asks", "<order n='1'/>")
+    assert await state(daemon, run) == "failed"
+    scene.write("agents/shop/agent.toml", OFFERS)
+    await daemon.files.reload()
+    again = (await ask(daemon, "", "retry", run=run))["eid"]
+    assert await state(daemon, again) == "done"
+    assert await runs(daemon, "shop") == [("s.invoice", "done")]
     await scene.end()
 
 

@@ -171,8 +171,10 @@ class Fleet(Simulation):
             self._break(transaction.agent, "added")
             return eid
 
+        ids = Random(self.seed + 4)
         with super().apart(), pytest.MonkeyPatch.context() as patch:
             perform = Loop.perform
+            patch.setattr("secrets.token_hex", lambda count: ids.randbytes(count).hex())
             patch.setattr(Loop, "decide", decided)
             patch.setattr(Loop, "perform", performed)
             patch.setattr(Transaction, "add", added)

@@ -37,8 +37,8 @@ class PostalWorld(World):
         if way < 0.15:
             to = " ".join(chance.sample(self.receivers, chance.choice((1, 1, 2))))
             awaited = chance.choice(("", "", " await='taken' timeout='40'"))
-            kind = chance.choice(("mail", "note", "gift"))
-            letters = f"<input id='message' list='yes' use='yes'><match>{kind}</match></input>"
+            kind = chance.choice(("mail", "note", "gift"))  # one a run: else they would multiply
+            letters = f"<input id='message' use='yes'><match>{kind}</match></input>"
             return f"<step id='s{at}' type='send' to='{to}'{awaited}>{letters}</step>"
         if way < 0.25:
             target, limit = chance.choice(("leaf", "leaf", *others)), chance.choice(("15", "1h"))

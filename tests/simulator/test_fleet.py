@@ -23,9 +23,13 @@ def test_G97_what_must_hold_of_each_agent_of_a_fleet_holds(first: int) -> None:
 
 
 def test_G96_the_daemon_of_a_fleet_may_be_killed_before_and_after_each_commit() -> None:
-    whole, *killed = every_boundary(2, FleetBoundary)
+    whole, *killed = every_boundary(1, FleetBoundary)
     assert len(killed) == 2 * whole.commits
     assert sum(each.crashes for each in killed) == len(killed)
+
+
+def test_the_seed_of_a_fleet_is_one_run_and_always_the_same() -> None:
+    assert run(7, Fleet) == run(7, Fleet)
 
 
 def test_a_fleet_sees_what_a_store_loses_of_one_agent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from narval.definitions.kinds import INLINE
 from narval.definitions.process.definition import JoinType
 from narval.definitions.process.vocabulary import JOINS
 from narval.definitions.reading.xml import Entry
@@ -42,6 +43,13 @@ def custom_of(node: XmlNode, prefix: str = "") -> Iterator[Custom]:
         for name, text in child.attributes.items():
             local = _local(name)
             yield Custom(f"{key}{local[:1].upper()}{local[1:]}", text, child.place(name))
+
+
+def inline_of(entry: Entry) -> Iterator[XmlNode]:
+    """The definitions that stand within a node, in its `custom`: of the kind that its type is (P71)."""
+    kind = entry.get("type")
+    for custom in entry.of("custom") if kind in INLINE else ():
+        yield from (child for child in custom.node.children if _local(child.tag) == kind)
 
 
 def _local(tag: str) -> str:

@@ -12,12 +12,12 @@ from pathlib import PurePath
 
 from lxml import etree
 
-from narval.definitions.kinds import KINDS, PROCESS
+from narval.definitions.kinds import KINDS, PROCESS, read_within
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.people.approvals import refer_to_approval
 from narval.definitions.process.code import ALL_EVENTS, Code
 from narval.definitions.process.composition import compose
-from narval.definitions.process.custom import Custom, arcs_in_order, custom_id, custom_of, in_order
+from narval.definitions.process.custom import Custom, arcs_in_order, custom_id, custom_of, in_order, inline_of
 from narval.definitions.process.definition import (
     BUILT_IN,
     Draft,
@@ -47,12 +47,22 @@ def parse(source: Source, root: XmlNode) -> Parsed:
     return Reading(source, WORDS).parsed(_processes, root)
 
 
-def _processes(reading: Reading, root: XmlNode) -> Iterator[Process | None]:
+def _processes(reading: Reading, root: XmlNode) -> Iterator[Definition | None]:
+    """The process, and what stands within its nodes in place of a target (P71)."""
     entry = reading.entry(root, local_name(root.tag) or "")
     group = _group(reading, entry)
     if group and entry.get("name"):
         reading.names.add((Process.kind, f"{group}.{entry.get('name')}"))
     yield _ProcessBuilder(reading, entry, group).build()
+    for node in entry.of("node"):
+        for inner in inline_of(node):
+            if group and entry.get("name") and node.get("name"):
+                name = f"{entry.get('name')}:{node.get('name')}"
+                yield read_within(_local_name(inner), reading, inner, group, name)
+
+
+def _local_name(node: XmlNode) -> str:
+    return local_name(node.tag) or ""
 
 
 def _group(reading: Reading, entry: Entry) -> str:
@@ -81,7 +91,7 @@ class _ProcessBuilder:
         if not any(entry.of("node")):
             reading.fault(entry, 'a process needs a node; add <node name="start" isStart="true"/>')
         patterns = Patterns(reading)
-        reader = _NodeReader(reading, patterns, self._group, nodes)
+        reader = _NodeReader(reading, patterns, self._group, nodes, entry.get("name", ""))
         made = tuple(reader.node(node) for node in in_order(entry.of("node")) if node.get("name"))
         externals = tuple(self._external(external) for external in in_order(self._externals.values()))
         arcs = tuple(_ArcReader(reading, nodes, self._externals).arcs(entry))
@@ -146,14 +156,17 @@ class _ProcessBuilder:
 class _NodeReader:
     """Reads `node` entries of a process of some group, which has nodes of those names."""
 
-    def __init__(self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str]) -> None:
+    def __init__(
+        self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str], process: str
+    ) -> None:
         self._reading, self._patterns, self._group, self._nodes = reading, patterns, group, nodes
+        self._process = process
         self._texts = NodeTextReader(reading, patterns)
 
     def node(self, entry: Entry) -> Node:
         """The node, and references to its type and its target."""
         texts = self._texts.texts(entry)
-        custom = _custom(self._reading, entry)
+        custom = self._with_inline(entry, _custom(self._reading, entry))
         node = Node(
             entry.get("name"),
             entry.get("name"),
@@ -178,6 +191,21 @@ class _NodeReader:
             place = next(part.place for part in custom if part.key == "approve")
             refer_to_approval(self._reading, place, node.type, work, f"node {node.name!r}")
         return node
+
+    def _with_inline(self, entry: Entry, custom: list[Custom]) -> list[Custom]:
+        """The custom pairs of a node; of what stands within it, its name as the target (P71)."""
+        found = list(inline_of(entry))
+        for extra in found[1:]:
+            self._reading.fault(extra, f"a node has one target, found another on line {found[0].line}")
+        if not found:
+            return custom
+        word, place = _local_name(found[0]), (found[0].line, found[0].column)
+        kept = [part for part in custom if part.key.partition(".")[0] != word]
+        for part in kept:
+            if part.key == "target":
+                self._reading.fault_at(part.place, f"this node has its {word} within it; remove one of them")
+        target = f"{self._group}.{self._process}:{entry.get('name')}"
+        return [*(part for part in kept if part.key != "target"), Custom("target", target, place)]
 
     def _conditions(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         for condition in entry.of("condition"):

@@ -65,15 +65,20 @@ def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float
     """True for who is asked, whoever has it meanwhile, has done something to it, or is administrator."""
     if view.people.person(person) is None or state.status == "ready":
         return False
-    concerned = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
-    concerned.update(name for handed in state.handed for name in (handed.by, handed.to))
-    if state.claim is not None:
-        concerned.add(state.claim.by)
     return (
-        person in concerned
+        person in people_in(state)
         or view.people.is_admin(person)
         or _look(definition, state, at, view).right_of(person, ()) is not None
     )
+
+
+def people_in(state: WorkState) -> set[str]:
+    """The people whom an item concerns: who asked, has it, answered, refused, was handed it, ended it."""
+    found = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
+    found.update(name for handed in state.handed for name in (handed.by, handed.to))
+    if state.claim is not None:
+        found.add(state.claim.by)
+    return found
 
 
 def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -59,14 +59,14 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         if field.options is not None
     }
     defaults = dict(_defaults(decision, bindings))
-    calls, shown = _calls(decision, bindings)
+    calls, shown, called_with = _calls(decision, bindings)
     text = texts.text_of_item(definition, title, description, shown, calls, defaults, options)
     if (size := len(text.encode())) > texts.MOST_BYTES:
         why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
     people = tuple(_people(decision, bindings))
-    about = (*taken, *decision.state.first) if calls else taken
-    caused, named = requesters(decision.view, decision.state.eid, about), _requesters(decision, bindings)
+    caused = requesters(decision.view, decision.state.eid, (*taken, *called_with))
+    named = _requesters(decision, bindings)
     asking = (*caused.people, *named)
     if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
         raise NotSoError("no-requester", f"{caused.unknown}, and whoever asked may not answer")
@@ -88,19 +88,21 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
     )
 
 
-def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings]:
-    """The lines about calls that wait for the item (P72), and the inputs that these do not show already."""
+def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings, Collection[int]]:
+    """The lines about calls that wait for the item (P72), the inputs that these do not show already, and the
+    elements that the calls are given.
+    """
     caller, view = decision.state.caller, decision.view
     held = caller.held if caller is not None else None
     if caller is None or held is None:
-        return [], bindings
+        return [], bindings, ()
     says = list(_says(view.definition(held.kind, held.name), held, decision))
     lines = list(texts.lines_of_calls(decision.definition, caller, held, says, view.element))
     there = {eid for _, inputs in held.calls for _, eids in inputs for eid in eids}
     others = {
         name: [found for found in elements if found.eid not in there] for name, elements in bindings.items()
     }
-    return lines, others
+    return lines, others, there
 
 
 def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:

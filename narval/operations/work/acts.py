@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from narval.engines.commands import Answer
-from narval.engines.events import PersonsAct, Plain, Signalled
+from narval.engines.events import Cancelled, PersonsAct, Plain, Signalled
+from narval.engines.work.listing import people_in
 from narval.errors import RequestError, WorkRefusedError
+from narval.memory.elements.element import Origin
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.json_forms import moment
 from narval.operations.registry import operation
 from narval.operations.signals import say
-from narval.operations.work.items import WorkLook, person_of
+from narval.operations.work.items import WorkLook, onlooker, person_of
+from narval.runtime.agent.forgetting import forget_at_once
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 
 TERMINAL = "terminal"
@@ -113,6 +118,62 @@ async def reassign(
 ) -> dict[str, Any]:
     """Offer an item to others, as an administrator (P20)."""
     return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
+
+
+@operation("write")
+async def renew(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Withdraw an item and offer it anew, in the version of its definition that is current (P79).
+
+    Whoever asked for it waits on, and is told nothing. For the home's owner, root, and administrators.
+    """
+    _check_may_administer(daemon, asker)
+    run, _, state = WorkLook(daemon, None).item(item)
+    if not run.active:
+        raise WorkRefusedError("over", f"it is {state.status}; only what is open can be offered anew")
+
+    def again(turn: Turn) -> Run:
+        definition = turn.agent.library.get(run.engine.definition_kind, run.name)
+        if definition is None:
+            raise RequestError(f"there is no definition {run.name} any more; cancel the item instead")
+        shown = tuple(eid for _, eids in state.inputs for eid in eids if eid in turn.agent.memory)
+        origin = Origin(by=run.by, actor=run.actor) if run.by else None
+        given: dict[str, Any] = {"kind": definition.kind, "caller": run.caller, "inputs": state.inputs}
+        begun = turn.start(run.name, shown, **given, origin=origin, definition=definition)
+        assert begun is not None, run.name
+        why = f"offered anew as {begun.eid}{f': {reason}' if reason else ''}"
+        turn.tell(run.eid, Cancelled(0, 0.0, why, asker.person, asker.actor))
+        return begun
+
+    begun = await daemon.host.submit(again)
+    return {"item": begun.eid, "instead_of": item, "work": run.name}
+
+
+def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
+    """Raise RequestError unless it is the home's owner, root, or an administrator."""
+    own = onlooker(daemon, asker)
+    if own is not None and not daemon.agent.lookup.people.is_admin(own):
+        raise RequestError("this is for administrators, the home's owner and root")
+
+
+@operation("write")
+async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Erase what is kept of a person: items that are over in which they did something, and their journals.
+
+    For the home's owner, root, and administrators. What others did in those items is erased as well; elements
+    of memory stay, as answers are elements like any other.
+    """
+    _check_may_administer(daemon, asker)
+    concerned = [
+        run.eid for run, _, state in WorkLook(daemon, None).items_over() if person in people_in(state)
+    ]
+
+    def erase(turn: Turn) -> None:
+        for eid in concerned:
+            if eid in turn.agent.runs:
+                forget_at_once(turn.transaction, eid)
+
+    await daemon.host.submit(erase)
+    return {"person": person, "forgotten": concerned}
 
 
 def _plain(fields: dict[str, str | list[str]] | None) -> Plain:

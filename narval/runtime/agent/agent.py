@@ -95,7 +95,7 @@ class AgentState:
     `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
     `history_entries` is the number of entries a long run keeps of its history. `zone` is that of its
     calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
-    after which idle elements are forgotten.
+    after which idle elements are forgotten, `work_kept` those for which items that are over stay (P38).
     """
 
     settings = AgentSettings()
@@ -111,6 +111,7 @@ class AgentState:
         zone: str = "UTC",
         since: float = 0.0,
         forget_after: float | None = None,
+        work_kept: float = 0.0,
         history_entries: int = 10_000,
     ) -> None:
         self.store = store if store is not None else VolatileStore().of()
@@ -118,7 +119,7 @@ class AgentState:
         self.lookup = Lookup(library if library is not None else Library())
         self.runs = RunTable(self.memory, partial(render, self) if render is not None else _unseen)
         self.watches = Watches()
-        self.clockwork = Clockwork(zone, since, forget_after)
+        self.clockwork = Clockwork(zone, since, forget_after, work_kept)
         self.queue = EventQueue()
         self.damage: list[Damage] = []
         """Damage of the store that concerns no run alone: to be reported."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from narval.engines.engine import HeedsPeople
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Forgotten
 from narval.memory.retention import IdleTracker, next_chunk
 from narval.runtime.agent.effects import tell_of_gone
 from narval.runtime.agent.jobs import ForgetRun
+from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
 
 IN_USE = 60.0
@@ -47,15 +49,24 @@ def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Un
     return [changes.Unheld(run, tuple(eids)) for run, eids in leaving.items()]
 
 
+def forget_at_once(transaction: Transaction, run: int) -> None:
+    """Forget a run that is over and called none, though it was to be kept (P38); its elements stay."""
+    forget(transaction, Forgotten((), (run,)))
+
+
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
-    """Forget a run and those it called, innermost first, part by part; what is left is for later turns."""
+    """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
+
+    What people did stays as long as the home keeps that, though its caller is forgotten (P38).
+    """
     memory, runs = transaction.agent.memory, transaction.agent.runs
     top = runs.get(job.run)
-    if top is None or top.active:
+    if top is None or top.active or _keep(transaction, top):
         return
+    stays = partial(_stays, transaction)
     room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)
     while room > 0:
-        run = runs.innermost(job.run)
+        run = runs.innermost(job.run, stays)
         going, staying, last = next_chunk(memory, run, goes_too, room)
         if not transaction.in_use.eids().isdisjoint(going):
             transaction.later(transaction.at + IN_USE, job)
@@ -63,11 +74,28 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
         if staying and not last:  # else they leave with the run
             transaction.change(changes.Unheld(run, staying))
             runs[run].render_anew()
+        for child in tuple(runs.children.get(run, ())) if last else ():
+            _keep(transaction, runs[child])
         forget(transaction, Forgotten(going, (run,) if last else ()))
         if last and run == job.run:
             return
         room -= len(going) + len(staying) + 1
     transaction.later(transaction.at, job)
+
+
+def _stays(transaction: Transaction, run: Run) -> bool:
+    """True for a run that people acted in, and that is kept for now."""
+    kept = transaction.agent.clockwork.kept
+    return isinstance(run.engine, HeedsPeople) and (run.ended or 0.0) + kept > transaction.at
+
+
+def _keep(transaction: Transaction, run: Run) -> bool:
+    """Have a run that stays forgotten when it need not any more; True if it stays."""
+    if not _stays(transaction, run):
+        return False
+    run.schedule_forget()
+    transaction.later((run.ended or 0.0) + transaction.agent.clockwork.kept, ForgetRun(run.eid))
+    return True
 
 
 def forget_idle(transaction: Transaction, idle: IdleTracker) -> None:

@@ -77,7 +77,8 @@ def restore_runs(agent: AgentState) -> float:
         except UnreadableError as error:
             run.lose(str(error))
         else:
-            agent.runs.hold(run)
+            if run.caller is not None and run.caller.held is not None:
+                agent.runs.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
     for run in agent.runs.active.values():
         _nest(agent, run)
     _restore_queue(agent)

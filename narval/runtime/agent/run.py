@@ -296,15 +296,8 @@ class RunTable(dict[int, Run]):
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
-                self.by_call[run.caller.call] = run.eid
-                self.hold(run)
+                self.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
         self._memory.show_run(run.eid, run.kind, self._show)
-
-    def hold(self, run: Run) -> None:
-        """Know the calls that are held back until a run is over (P72)."""
-        held = run.caller.held if run.caller is not None else None
-        for call, _ in held.calls if held is not None else ():
-            self.by_call[call] = run.eid
 
     def end(self, run: Run) -> None:
         """Count a run among those that are over."""
@@ -314,10 +307,9 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._note_failure(run)
-        if run.caller is not None:
-            self.by_call.pop(run.caller.call, None)
-            for call, _ in run.caller.held.calls if run.caller.held is not None else ():
-                self.by_call.pop(call, None)
+        for call in run.caller.calls if run.caller is not None else ():
+            if self.by_call.get(call) == run.eid:
+                del self.by_call[call]
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)
@@ -352,10 +344,14 @@ class RunTable(dict[int, Run]):
 
     # --- who called whom --------------------------------------------------------------------------------
 
-    def innermost(self, eid: int) -> int:
-        """Of those a run called, directly or not, one that is over and called none that is; or itself."""
+    def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself.
+
+        A run that stays counts as none that was called.
+        """
         while True:
-            called = (child for child in self.children.get(eid, ()) if not self[child].active)
+            over = (child for child in self.children.get(eid, ()) if not self[child].active)
+            called = (child for child in over if not stays(self[child]))
             child = next(called, None)
             if child is None:
                 return eid

@@ -32,18 +32,18 @@ def start_run(
     origin: Origin | None = None,
     ancestors: Mapping[str, int] | None = None,
     inputs: Inputs = (),
+    definition: Definition | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
     when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
     `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
-    caller gives it `inputs`.
+    caller gives it `inputs`. With a `definition`, that very version is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
-    if kind is None:
-        definition = runnable(agent.library, name)
-    else:
-        definition = agent.lookup.definition(parent, kind, name)
+    if definition is None:
+        known = agent.lookup.definition
+        definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
     if definition is None or cannot_start(definition) is not None:
         return None
     engine = engine_of(definition.kind)
@@ -67,6 +67,7 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
+    is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
     if run.caller is None:
@@ -75,6 +76,8 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
             transaction.add(why, Origin(run.eid), held=run)
     elif not run.caller.run:
         transaction.remote.append((run, command))
+    elif is_renewed:
+        pass  # another run answers the call
     elif run.caller.held is not None:
         _decide_held(transaction, run, run.caller, run.caller.held, command)
     else:

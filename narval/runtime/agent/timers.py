@@ -113,11 +113,11 @@ class Clockwork:
     """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
 
     The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
-    nothing is forgotten for being idle.
+    nothing is forgotten for being idle. What people did is `kept` so many seconds at least (P38).
     """
 
-    def __init__(self, zone: str, since: float, forget_after: float | None) -> None:
-        self.zone, self.since = zone, since
+    def __init__(self, zone: str, since: float, forget_after: float | None, kept: float = 0.0) -> None:
+        self.zone, self.since, self.kept = zone, since, kept
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
 

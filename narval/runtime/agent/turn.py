@@ -109,7 +109,7 @@ class Turn:
             if event.call not in run.calls:
                 return False
             if event.elements and event.elements[-1].to:
-                return _tell_and_send(self, run, event)
+                return self.surroundings.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
@@ -251,15 +251,6 @@ def _within_limits(transaction: Transaction, run: Run, event: Returned | Produce
     if type(event) is Produced:
         transaction.outer.append((run, CancelCall(event.call)))
     return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
-
-
-def _tell_and_send(turn: Turn, run: Run, event: Returned | Produced) -> bool:
-    """Tell a run what its call gave back, and send the rest to other agents (G28)."""
-    kept = tuple([output for output in event.elements if not output.to])
-    is_told = turn.tell(run.eid, replace(event, elements=kept))
-    if is_told:
-        turn.surroundings.send(turn, run, event.call, event.elements[len(kept) :])
-    return is_told
 
 
 def _show(transaction: Transaction, run: Run) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from narval.definitions.appointment import text_of
 from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
-from narval.engines.events import Caller, Event, OutputElement, Plain
+from narval.engines.events import Caller, Event, Plain, Produced, Returned
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.memory.lineage import current, fits_since
@@ -28,8 +28,8 @@ IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
 """True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
 
 
-Send = Callable[[Any, Run, str, tuple[OutputElement, ...]], None]
-"""Sends what a call of a run gave back for other agents, within a turn."""
+TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
+"""Tells a run within a turn what a call gave back, and sends to other agents what is for them."""
 
 
 class Surroundings(msgspec.Struct):
@@ -40,7 +40,7 @@ class Surroundings(msgspec.Struct):
     schemas: Schemas
     ask: Ask
     is_up_to_date: IsUpToDate | None
-    send: Send
+    tell_and_send: TellAndSend
     correspond: Callable[[Any], None] = lambda turn: None
     """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
 

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from narval.engines.commands import SEND, Call, CancelCall, Outer
@@ -51,9 +50,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
 
-    `home` is the folder of the home; outside ids of calls begin with the id of the agent (G1). `timeout` is
-    the time limit of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls
-    that are made in a way of their own; those of `in_turn` are answered within a turn.
+    Outside ids of calls begin with the id of the agent (G1). `timeout` is the time limit of calls that have
+    none of their own, in seconds. `preparers` prepare, by kind, the calls that are made in a way of their
+    own; those of `in_turn` are answered within a turn.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class Dispatcher:
         targets: CallTargets,
         post: Post,
         *,
-        home: Path | None,
         identity: AgentRow,
         timeout: float | None,
         preparers: Mapping[str, Prepare],
@@ -73,7 +71,7 @@ class Dispatcher:
         self._agent, self._executor, self.targets = agent, executor, targets
         self._approvals = Approvals(agent, post)
         self.identity, self.in_flight = identity, in_flight
-        self.is_stopping, self._timeout, self._post, self._home = False, timeout, post, home
+        self.is_stopping, self._timeout, self._post = False, timeout, post
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
             **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
@@ -98,8 +96,6 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
-                if (command.approve or self._agent.lookup.people.approvals) and self._waits(run, command):
-                    return None
                 return self._calls[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
@@ -117,8 +113,6 @@ class Dispatcher:
             return None
         target = self.targets.find(run, command)
         if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
-            return None
-        if (command.approve or self._agent.lookup.people.approvals) and self._approvals.awaits(run, command):
             return None
         return self.dispatch(run, command)
 
@@ -178,17 +172,12 @@ class Dispatcher:
             return  # it goes on by itself
         else:
             is_lost = call.begun and call.kind != SEND  # what was sent is known
-            back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
-            if back is not None:
+            if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
 
     def outside_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self.identity.id}.{call}"
-
-    def _waits(self, run: Run, call: Call) -> bool:
-        """True if somebody is asked before the call is made (P72, P73)."""
-        return call.kind == "action" and self._approvals.hold(run, call)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -198,6 +187,8 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
+        if (call.approve or self._agent.lookup.people.approvals) and self._approvals.hold(run, call):
+            return None
         target = self.targets.find(run, call)
         if target is None:
             return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
@@ -228,7 +219,7 @@ class Dispatcher:
         """The outcome of an inline call, if it may be answered here and now."""
         if call.on_restart == "error":
             return None
-        asked = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        asked = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
         clock, agent = self._executor.clock, self.identity.name
         return self._executor.at_once(CallContext(*asked, target, inputs, clock, agent=agent))
 
@@ -241,7 +232,7 @@ class Dispatcher:
         timeout: float | None,
         payload: Mapping[str, Any] | None = None,
     ) -> CallContext:
-        made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        made = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
         clock, agent = self._executor.clock, self.identity.name
         return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload, agent=agent)
@@ -252,11 +243,18 @@ class Dispatcher:
         child = self._agent.runs.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
-        else:
-            self.in_flight.abandon(self.outside_id(command.call))
+        elif not self.in_flight.abandon(self.outside_id(command.call)):
+            _see_given_up(run, command, self.dispatch)
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
+
+
+def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
+    """Have a call of kind `send`, which is under way nowhere, see that it was given up."""
+    call = run.calls.get(command.call)
+    if call is not None and call.kind == SEND:
+        dispatch(run, call)
 
 
 def _ignore(value: Any, error: Any) -> None:

@@ -225,7 +225,7 @@ class Daemon:
         host.dispatcher.resume()
         await host.submit(partial(self._begin, declared, acted_before(host)))
         await folders.follow()
-        self.agents.start()
+        self.agents.start(self.rounds)
         self._log_start()
 
     def _collect_output(self) -> None:
@@ -305,7 +305,7 @@ def assemble(
     rounds = Rounds(clock, committer, stop, bell)
     main_loop = MainLoop(rounds, executor, stop, bell)
     in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
-    office = PostOffice(store.letters, lambda name: rows.address(name))
+    office = PostOffice(store.letters, lambda name: rows.address(name), lambda name: limit_of(name))
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
@@ -320,6 +320,12 @@ def assemble(
     executor.places.share(lambda: len(rows) > 0)
     at_work = Activations(rows, rounds, maker, files_in_force)
     agents = Agents(rows, at_work, store)
+
+    def limit_of(name: str) -> int:
+        """The messages that may wait for an agent."""
+        is_own = name == in_force.now.name
+        return (in_force.now.own if is_own else files_in_force.followers.of(name).settings).messages
+
     for close in (committer.close, bell.close):
         closing.callback(close)
     if not record_only and not isinstance(clock, SimulatedClock):

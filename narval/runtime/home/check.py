@@ -8,6 +8,8 @@ from pathlib import Path
 
 from narval.definitions import kinds
 from narval.definitions.library import Definition, Library, RunDefinition
+from narval.definitions.people.approvals import doubts_of_rules
+from narval.definitions.people.directory import Directory
 from narval.definitions.schedule import date_warnings
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -16,7 +18,7 @@ from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.people_file import read_people
+from narval.runtime.home.people_file import PEOPLE_FILE, read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
 from narval.runtime.store.open import look_into
@@ -34,19 +36,21 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     loaded = loader.load(paths_of(home.path, settings.own))
     agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
-    _, of_people = read_people(home.path)
+    people, of_people = read_people(home.path)
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
     faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
     for found in libraries_of(home.path, loader, loaded, agents.values()):
-        faults += [*found.faults, *_warnings(found.library, found.library)]
+        faults += [*found.faults, *_warnings(found.library, found.library, people)]
         faults += _unknown_agents(home, found.library)
+    for message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
+        faults.append(Fault(PEOPLE_FILE, 1, 1, message, warning=True))
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
     root, kept = home.path.resolve(), list[Fault]()
     for path in wanted:
         if not path.is_relative_to(root):
-            kept += _faults_outside(loaded, path)
+            kept += _faults_outside(loaded, path, people)
             continue
         kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
@@ -54,7 +58,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     return sorted(set(kept))
 
 
-def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
+def _faults_outside(loaded: Loaded, path: Path, people: Directory | None) -> list[Fault]:
     faults: list[Fault] = []
     for file in files_of(path):
         try:
@@ -63,13 +67,14 @@ def _faults_outside(loaded: Loaded, path: Path) -> list[Fault]:
             faults += error.faults
         else:
             added = [definition for definition in loaded.library if definition.path == str(file)]
-            faults += _warnings(added, loaded.library)
+            faults += _warnings(added, loaded.library, people)
     return faults
 
 
-def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+def _warnings(definitions: Iterable[Definition], library: Library, people: Directory | None) -> list[Fault]:
     """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
-    cannot be kept on this system (A19), and about calls at other agents without a time limit (G35).
+    cannot be kept on this system (A19), about calls at other agents without a time limit (G35), and about the
+    people whom they ask (P14).
     """
     definitions, now = list(definitions), time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -91,7 +96,8 @@ def _warnings(definitions: Iterable[Definition], library: Library) -> list[Fault
         for call in definition.remote_calls
         if call.timeout is None
     ]
-    return [*limits, *dates, *remote, *kinds.warnings(definitions, library)]
+    asking = kinds.doubts(definitions, people) if people is not None else []
+    return [*limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
 
 
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:

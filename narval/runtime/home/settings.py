@@ -18,7 +18,7 @@ from narval.source.text import Source
 
 FILE = "etc/narval.toml"
 
-AT_START = ("timezone", "durability", "store", "forget_after")
+AT_START = ("timezone", "durability", "store", "forget_after", "work_kept")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
 
@@ -70,7 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `active_memory`: how many bytes all of them may take (G6; None: half of the machine's).
     `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
     there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
-    element that nobody used, or a run that is over, is kept (None: for ever). `turn_limit`: how many events a
+    element that nobody used, or a run that is over, is kept (None: for ever);
+    `work_kept`: how long at least an item of work that is over (P38). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
     `run_depth`: how deep runs may call one another; `run_family`: how many runs that one top-level run has
     called, directly or not, may be under way with it. `xslt_folders`: what transforms may
@@ -91,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idle_after: float = 60.0
     active_memory: int | None = None
     forget_after: float | None = None
+    work_kept: float = 365 * 86400.0
     turn_limit: int = 1000
     history_entries: int = 10_000
     run_depth: int = 100
@@ -202,6 +204,7 @@ READERS: Mapping[str, Reader] = {
     "idle_after": duration,
     "active_memory": or_none(size),
     "forget_after": or_none(duration),
+    "work_kept": duration,
     "turn_limit": count(1_000_000),
     "history_entries": count(1_000_000),
     "run_depth": count(1_000_000),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from narval.errors import UnreadableError
 from narval.memory.elements.control_elements import CONTROLS
-from narval.memory.elements.element import Origin
+from narval.memory.elements.element import Origin, local_name
 from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.declared import declared_names
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.home.agents.settings import AgentSettings
-from narval.runtime.messages.contract import Refusal
-from narval.runtime.messages.envelope import RECEIPT, UNDELIVERED, Envelope, seal, unseal
+from narval.runtime.home.agents.settings import EVERYBODY, AgentSettings
+from narval.runtime.messages.contract import OVERDUE, Refusal
+from narval.runtime.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, seal, unseal
 from narval.runtime.messages.kinds import KINDS
 from narval.runtime.messages.mailbox import Mailbox
 from narval.runtime.messages.outbox import Outbox
@@ -44,22 +45,29 @@ class AgentMail:
         post: Callable[[Delivery | Request], None],
         settings: Callable[[], AgentSettings],
     ) -> None:
-        self.identity, self.office, self._settings = identity, office, settings
+        self.identity, self.office, self._settings, self.post = identity, office, settings, post
         self.outbox = Outbox(identity, office)
         self.calls = RemoteCalls(agent, identity, self.outbox, office.find, lambda: settings().offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
+        self.waiting: dict[str, str] = {}
+        """By call that waits for room, for what it waits."""
         self._agent = agent
         self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
         """The names of the elements that its files declare, as of the turn with that batch."""
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
-        if name in CONTROLS:
-            return Refusal("not-granted", f"{self.identity.name} takes no {name} from {envelope.sender}")
+        rules, shown = self._settings().receives, local_name(name) or name
+        given = [rule.elements for rule in rules or () if rule.sender in (envelope.sender, EVERYBODY)]
+        if any(shown in elements for elements in given):
+            return None
         if name in self._declared[1]:
-            why = f"{self.identity.name} declares its {name} itself, in data/memory.xml"
-            return Refusal("not-granted", why)
-        return None
+            why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
+        elif name not in CONTROLS and (rules is None or any(EVERYBODY in elements for elements in given)):
+            return None
+        else:
+            why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+        return Refusal("not-granted", why)
 
     def send(
         self,
@@ -84,20 +92,68 @@ class AgentMail:
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
         turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
 
-    def _receive(self, turn: Turn, row: MessageRow) -> None:
-        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32)."""
+    def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
+        """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
+        there is room for all.
+        """
+        many: Counter[str] = Counter()
+        size: Counter[str] = Counter()
+        for name, xml in sent:
+            many[name] += 1
+            size[name] += len(xml)
+        for name in many:
+            receiver = self.office.find(name)
+            if receiver is not None:
+                decided = self.outbox.in_turn(turn, receiver)
+                more = many[name], size[name], decided
+                lacks = self.office.room.lacking(receiver, self.identity.agent, *more)
+                if lacks:
+                    return receiver, lacks
+        return None
+
+    def wait(self, receiver: AgentRow, what: str, call: str, retry: Callable[[], None]) -> None:
+        """Do something again once a receiver has room for more; `call` waits for `what` meanwhile."""
+
+        def again() -> None:
+            self.waiting.pop(call, None)
+            retry()
+
+        self.waiting[call] = what
+        self.office.room.wait(receiver.agent, self.identity.agent, call, again)
+
+    def bury(self, turn: Turn, rows: Iterable[MessageRow], receiver: str, refusal: Refusal) -> None:
+        """Let elements that another agent will not take be dead letters; `receiver` is its name."""
+        for row in rows:
+            if row.kind == ELEMENT:
+                self._undelivered(turn, row, unseal(row.origin), receiver, refusal)
+
+    def _receive(self, turn: Turn, row: MessageRow) -> bool:
+        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
+
+        False, and nothing is done, while memory has no room for it.
+        """
         if self._declared[0] is not turn.transaction.batch:
             self._declared = turn.transaction.batch, frozenset(declared_names(self._agent.memory))
         try:
             envelope = unseal(row.origin)
         except UnreadableError as error:
             log.error("a message of agent %d is lost: %s", row.sender, error)
-            return
-        refusal = self._refusal(turn, row, envelope)
+            return True
+        over = self._agent.no_room_for((row.data,)) if row.kind == ELEMENT else ""
+        if over and len(row.data) <= self._settings().element_bytes:
+            log.warning("%s takes no messages: %s", self.identity.name, over)
+            return False
+        refusal = Refusal("too-large", over) if over else self._refusal(turn, row, envelope)
         if refusal is not None:
             log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
-        elif not envelope.awaited:
-            return
+        if refusal is not None or envelope.awaited:
+            self._undelivered(turn, row, envelope, self.identity.name, refusal)
+        return True
+
+    def _undelivered(
+        self, turn: Turn, row: MessageRow, envelope: Envelope, receiver: str, refusal: Refusal | None
+    ) -> None:
+        """Tell a sender that its message was not taken; or that it was, where there is no refusal."""
         sender = self.office.find(envelope.sender)
         if row.kind in _OF_THE_POST or sender is None or sender.id != envelope.sender_id:
             return  # nobody is there to be told
@@ -105,16 +161,14 @@ class AgentMail:
         if refusal is None:
             self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
             return
-        turn.transaction.batch.dead_letters.append(_dead(row, self.identity.name, refusal, turn.at))
-        self.outbox.send(
-            turn, sender, UNDELIVERED, row.id, back, _notice(self.identity.name, envelope, refusal)
-        )
+        turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
+        self.outbox.send(turn, sender, UNDELIVERED, row.id, back, _notice(receiver, envelope, refusal))
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):
             return Refusal("internal-error", why)
         if row.until is not None and row.until < turn.at:
-            return Refusal("expired", "it waited for longer than it was to be kept")
+            return OVERDUE
         take = KINDS.get(row.kind)
         if take is None:
             return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")

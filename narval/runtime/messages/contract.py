@@ -23,6 +23,9 @@ class Refusal(NamedTuple):
         return f"{self.kind}: {self.message}"
 
 
+OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
+
+
 class Receiver(Protocol):
     """An agent that takes a message: who it is, what it may be sent, what it sends in turn, which calls it
     makes and answers.

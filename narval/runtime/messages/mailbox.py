@@ -20,7 +20,8 @@ log = logging.getLogger("narval.messages")
 class Mailbox:
     """Takes the messages of one activation, from senders in turn.
 
-    `post` leaves something for the agent's next turn; `receive` does within a turn what a message says.
+    `post` leaves something for the agent's next turn; `receive` does within a turn what a message says, and
+    is False if there is no room for it.
     """
 
     def __init__(
@@ -28,7 +29,7 @@ class Mailbox:
         number: int,
         office: PostOffice,
         post: Callable[[Delivery | Request], None],
-        receive: Callable[[Turn, MessageRow], None],
+        receive: Callable[[Turn, MessageRow], bool],
     ) -> None:
         self.number = number
         self._office, self._post, self._receive = office, post, receive
@@ -36,6 +37,8 @@ class Mailbox:
         """The messages of each sender in order, the senders in the order of their turns."""
         self._taken: dict[int, int] | None = None
         self._is_asking = False
+        self.is_held = False
+        """True while nothing is taken because memory has no room (G16, G31)."""
 
     def open(self) -> None:
         """Have messages from now on, and those that wait. Raises StoreError."""
@@ -53,8 +56,13 @@ class Mailbox:
             waiting.append(row)
         self._ask()
 
+    def try_again(self) -> None:
+        """Take what was held: memory may have room for it now."""
+        self.is_held = False
+        self._ask()
+
     def _ask(self) -> None:
-        if self._senders and not self._is_asking:
+        if self._senders and not (self._is_asking or self.is_held):
             self._is_asking = True
             self._post(Request(self._take, self._took, is_whole=True))
 
@@ -74,16 +82,19 @@ class Mailbox:
                 continue
             if row.number == last + 1:
                 try:
-                    self._receive(turn, row)
+                    is_taken = self._receive(turn, row)
                 except Exception:
                     turn.transaction.telling.blame(0, row)
                     raise
+                if not is_taken:
+                    self.is_held, senders[sender] = True, waiting
+                    break
                 taken[sender] = reached[sender] = row.number
                 done.append(row)
             waiting.popleft()
             if waiting:
                 senders[sender] = waiting
-        turn.transaction.batch.taken.extend(TakenRow(*pair) for pair in reached.items())
+        turn.transaction.batch.taken.extend(TakenRow(self.number, *pair) for pair in reached.items())
         return done
 
     def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.envelope import Envelope, seal
 from narval.runtime.messages.post_office import PostOffice
-from narval.runtime.store.batch import AgentRow, MessageRow
+from narval.runtime.store.batch import AgentRow, Batch, MessageRow
 
 
 class Outbox:
@@ -19,6 +21,12 @@ class Outbox:
         self._sender, self._office = sender, office
         self._last: dict[str, int] = {}
         """The number of the last message by the id of its receiver."""
+        self._now: tuple[Batch | None, Counter[int]] = (None, Counter())
+        """The messages of the turn with that batch, by receiver: they are not counted as waiting yet."""
+
+    def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
+        """The messages for a receiver that this turn sends so far."""
+        return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0
 
     def envelope(
         self,
@@ -49,7 +57,9 @@ class Outbox:
             number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
         self._last[receiver.id] = number = number + 1
         self._office.expect(receiver)
+        batch = turn.transaction.batch
+        if self._now[0] is not batch:
+            self._now = batch, Counter()
+        self._now[1][receiver.agent] += 1
         pair = (receiver.agent, self._sender.agent, number)
-        turn.transaction.batch.messages.append(
-            MessageRow(*pair, id, kind, turn.at, until, seal(envelope), data)
-        )
+        batch.messages.append(MessageRow(*pair, id, kind, turn.at, until, seal(envelope), data))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from narval.runtime.messages.room import MailboxRoom
 from narval.runtime.store.batch import STORE, AgentRow, MessageRow
 from narval.runtime.store.letters import Letters
+
+AGAIN = 3600.0
+"""Seconds after which it is looked again for messages whose time is over, but not their turn."""
 
 Find = Callable[[str], AgentRow | None]
 """Finds an agent of the store by its name."""
@@ -28,22 +31,54 @@ class PostOffice:
     A message for one that is not at work stays a row: `wake` is asked to activate it, by name.
     """
 
-    def __init__(self, letters: Letters, find: Find) -> None:
+    def __init__(self, letters: Letters, find: Find, limit: Callable[[str], int]) -> None:
         self.letters, self.find = letters, find
-        self._waiting: Counter[int] = Counter()
-        """The number of messages by receiver."""
+        self._room, self._is_counted = MailboxRoom(limit), False
+        self._look_at: Callable[[float | None], None] = _ignore
+        self._first: float | None = None
+        """The moment at which it is looked which messages have waited too long."""
         self._names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
         self._receivers: dict[int, Addressee] = {}
         self._wake: Callable[[str], None] = _ignore
 
-    def open(self, agents: Iterable[AgentRow], wake: Callable[[str], None]) -> None:
-        """Begin to hand over, with what waits in the store. Raises StoreError."""
-        self._wake = wake
-        for row in self.letters.waiting():
-            self._waiting[row.agent] += row.many
-        if self._waiting:
-            self._names.update((row.agent, row.name) for row in agents if row.agent in self._waiting)
+    def open(
+        self,
+        agents: Iterable[AgentRow],
+        wake: Callable[[str], None],
+        look_at: Callable[[float | None], None],
+    ) -> None:
+        """Begin to hand over, with what waits in the store; `look_at` has `overdue` be asked at a moment.
+
+        Raises StoreError.
+        """
+        self._wake, self._look_at = wake, look_at
+        if self.room:
+            self._names.update((row.agent, row.name) for row in agents if row.agent in self.room)
+            self._look_first(row.until for row in self.letters.waiting())
+
+    @property
+    def room(self) -> MailboxRoom:
+        """The messages that are not taken, counted; those of the store when first asked for."""
+        if not self._is_counted:
+            self._is_counted = True
+            for row in self.letters.waiting():
+                self._room.load(row)
+        return self._room
+
+    def overdue(self, now: float) -> list[str]:
+        """The names of agents that have messages whose time is over, as of a moment."""
+        self._first, waiting = None, self.letters.waiting()
+        later = (row.until for row in waiting if row.until is not None)
+        self._look_first(until if until > now else now + AGAIN for until in later)
+        due = (row.agent for row in waiting if row.until is not None and row.until <= now)
+        return list(dict.fromkeys(self._names[number] for number in due if number in self._names))
+
+    def _look_first(self, moments: Iterable[float | None]) -> None:
+        first = min((moment for moment in moments if moment is not None), default=None)
+        if first is not None and (self._first is None or first < self._first):
+            self._first = first
+            self._look_at(first)
 
     def accept_all(self) -> None:
         """Let any name be that of an agent, which takes nothing: a simulation tells what would be sent."""
@@ -52,7 +87,7 @@ class PostOffice:
 
     def has_mail(self, number: int) -> bool:
         """True if messages for an agent wait."""
-        return number in self._waiting
+        return number in self.room
 
     def remind(self, number: int) -> None:
         """Have an agent activated if messages for it wait."""
@@ -66,7 +101,9 @@ class PostOffice:
     def hand_over(self, rows: Iterable[MessageRow]) -> None:
         """Give messages that are recorded to their receivers."""
         for row in rows:
-            self._waiting[row.agent] += 1
+            self.room.add(row)
+            if self._first is None or (row.until is not None and row.until < self._first):
+                self._look_first((row.until,))
             receiver = self._receivers.get(row.agent)
             if receiver is not None:
                 receiver.put(row)
@@ -76,9 +113,7 @@ class PostOffice:
     def taken(self, rows: Iterable[MessageRow]) -> None:
         """Count messages no more whose taking is recorded."""
         for row in rows:
-            self._waiting[row.agent] -= 1
-            if not self._waiting[row.agent]:
-                del self._waiting[row.agent]
+            self.room.remove(row)
 
     # --- receivers --------------------------------------------------------------------------------------
 
@@ -95,9 +130,9 @@ class PostOffice:
 
     def forget(self, number: int) -> None:
         """Let an agent that was removed have no messages."""
-        self._waiting.pop(number, None)
+        self.room.forget(number)
         self._names.pop(number, None)
 
 
-def _ignore(name: str) -> None:
-    """Do nothing: nobody is activated before `open`."""
+def _ignore(_: object) -> None:
+    """Do nothing: nothing is handed over before `open`."""

@@ -9,6 +9,7 @@ from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
 from narval.memory.elements.reserved import check_name
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
@@ -92,8 +93,10 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
     definition = turn.agent.lookup.definition(None, asked.kind, asked.name)
     if definition is None:
         return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
-    refused = cannot_start(definition)
-    return None if refused is None else Failure(*refused, final=True)
+    if (refused := cannot_start(definition)) is not None:
+        return Failure(*refused, final=True)
+    over = turn.agent.no_room_for_runs()
+    return Failure(OVER_LIMIT, over) if over else None
 
 
 def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.engines.commands import Call
-from narval.engines.events import CallStarting, Failure, OutputElement, Returned
+from narval.engines.events import CallStarting, Failure, Produced, Returned
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
+from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.addressing import addressed
@@ -38,6 +42,11 @@ def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
         problem = Failure(error.kind, str(error), final=error.final)
         turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
         return
+    lacking = mail.lacking(turn, ((name, element.xml) for name, element in pairs))
+    if lacking is not None:
+        again = Request(partial(send_elements, mail, run, call), _ignore)
+        mail.wait(*lacking, call.call, partial(mail.post, again))
+        return
     how: dict[str, Any] = call.payload or {}
     waits = bool(how.get("taken")) and any(mail.office.find(name) is not None for name, _ in pairs)
     event = CallStarting(0, 0.0, call.call) if waits else Returned(0, 0.0, call.call)
@@ -60,14 +69,23 @@ def _send(
         mail.send(turn, name, ELEMENT, id, envelope, element.xml, keep)
 
 
-def send_outputs(
-    mail: AgentMail, turn: Turn, run: Run, call: str, outputs: tuple[OutputElement, ...]
-) -> None:
-    """Send what a call gave back for other agents, with its return (G28)."""
+def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produced) -> bool:
+    """Tell a run what its call gave back, and send the rest to other agents (G28); False if nothing came of
+    it, or if it is told again once there is room for that (G31).
+    """
+    kept = tuple([output for output in event.elements if not output.to])
+    sent = event.elements[len(kept) :]
+    lacking = mail.lacking(turn, ((output.to, output.xml) for output in sent))
+    if lacking is not None:
+        mail.wait(*lacking, event.call, partial(mail.post, Delivery(run.eid, event)))
+        return False
+    if not turn.tell(run.eid, replace(event, elements=kept)):
+        return False
     by, actor = _by(turn, run)
     envelope = mail.outbox.envelope(run.eid, by=by, actor=actor)
-    for output, id in zip(outputs, _ids(mail, call), strict=False):
+    for output, id in zip(sent, _ids(mail, event.call), strict=False):
         mail.send(turn, output.to, ELEMENT, id, envelope, output.xml)
+    return True
 
 
 def _by(turn: Turn, run: Run) -> tuple[str, str]:
@@ -81,3 +99,7 @@ def _ids(mail: AgentMail, call: str) -> Iterator[str]:
     """The ids of the messages of a call: its outside id, with a number behind it from the second on."""
     first = f"{mail.identity.id}.{call}"
     return chain((first,), (f"{first}/{number}" for number in count(2)))
+
+
+def _ignore(value: Any, error: Any) -> None:
+    """Do nothing: nobody waits for this answer."""

@@ -156,6 +156,10 @@ class DefinitionRow(NamedTuple):
     current: bool = True
 
 
+LETTERS_KEPT = 30 * 86_400.0
+"""Seconds for which a dead letter is kept (G32)."""
+
+
 class MessageRow(NamedTuple):
     """A message that is not taken yet (G23): `agent` is its receiver, `number` counts from 1 for each pair.
 
@@ -177,6 +181,7 @@ class MessageRow(NamedTuple):
 class TakenRow(NamedTuple):
     """The number of the last message that an agent has taken of a sender (G25)."""
 
+    agent: int
     sender: int
     number: int
 
@@ -227,7 +232,7 @@ class Batch(msgspec.Struct, eq=False):
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
-    """The rows of these messages, and of those before them, go."""
+    """By itself, or by one that is not at work; the rows of these messages, and of those before them, go."""
     dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
     """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""

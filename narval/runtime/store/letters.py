@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from narval.runtime.store.batch import Batch, MessageRow, TakenRow
+from narval.runtime.store.batch import LETTERS_KEPT, Batch, MessageRow, TakenRow
 from narval.runtime.store.rows import LastRow, Row, typed
 
 
@@ -49,6 +49,9 @@ class Letters(Protocol):
     def messages(self, receiver: int) -> list[MessageRow]:
         """The messages that an agent has not taken, of each sender in order."""
 
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken, of each receiver in order."""
+
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
 
@@ -81,6 +84,10 @@ class DatabaseLetters(Letters):
     def messages(self, receiver: int) -> list[MessageRow]:
         """The messages that an agent has not taken."""
         return self._typed(MessageRow, "messages", receiver)
+
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken."""
+        return self._typed(MessageRow, "messages of sender", sender)
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
@@ -119,16 +126,22 @@ class VolatileLetters(Letters):
         """Keep what a batch says of messages."""
         for row in batch.messages:
             self._messages[row[:3]] = row
-        for sender, number in batch.taken:
-            pair = (batch.agent, sender)
+        for agent, sender, number in batch.taken:
+            pair = (agent, sender)
             for of in range(self._taken.get(pair, 0) + 1, number + 1):
                 self._messages.pop((*pair, of), None)
             self._taken[pair] = number
         for letter in batch.dead_letters:
             self._lines += 1
             self._dead[self._lines] = KeptLetter(self._lines, *letter)
+            self._drop_old(letter.agent, letter.at - LETTERS_KEPT)
         for line in batch.letters_settled:
             self._dead.pop(line, None)
+
+    def _drop_old(self, agent: int, before: float) -> None:
+        old = [line for line, row in self._dead.items() if row.agent == agent and row.at < before]
+        for line in old:
+            del self._dead[line]
 
     def forget(self, agent: int) -> None:
         """Keep nothing of what is addressed to an agent, and none of its dead letters."""
@@ -153,10 +166,14 @@ class VolatileLetters(Letters):
         """The messages that an agent has not taken."""
         return sorted(row for row in self._messages.values() if row.agent == receiver)
 
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken."""
+        return sorted(row for row in self._messages.values() if row.sender == sender)
+
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
         known = self._taken.items()
-        return [TakenRow(sender, number) for (agent, sender), number in known if agent == receiver]
+        return [TakenRow(*pair, number) for pair, number in known if pair[0] == receiver]
 
     def ids(self, receiver: int, sender: int) -> list[str]:
         """The ids of the messages of a pair that are not taken."""

@@ -258,6 +258,9 @@ DELETE FROM messages WHERE messages.agent = ? AND messages.sender = ? AND messag
 -- name: drop dead letter
 DELETE FROM dead_letters WHERE dead_letters.agent = ? AND dead_letters.line = ?;
 
+-- name: drop old dead letters
+DELETE FROM dead_letters WHERE dead_letters.agent = ? AND dead_letters.at < ?;
+
 -- name: unhold by its maker
 UPDATE elements SET held_by=NULL WHERE elements.agent = ? AND elements.held_by = ? AND elements.eid = ?;
 
@@ -448,9 +451,14 @@ FROM messages
 WHERE messages.agent = ? ORDER BY messages.sender, messages.number;
 
 -- name: taken
-SELECT taken.sender, taken.number
+SELECT taken.agent, taken.sender, taken.number
 FROM taken
 WHERE taken.agent = ? ORDER BY taken.sender;
+
+-- name: messages of sender
+SELECT messages.agent, messages.sender, messages.number, messages.id, messages.kind, messages.at, messages.until, messages.origin, messages.data
+FROM messages
+WHERE messages.sender = ? ORDER BY messages.agent, messages.number;
 
 -- name: ids of pair
 SELECT messages.id

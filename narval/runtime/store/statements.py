@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narval import __version__
-from narval.runtime.store.batch import HOME_AGENT, SLOTS, STORE, Advance, AgentRow, Batch
+from narval.runtime.store.batch import HOME_AGENT, LETTERS_KEPT, SLOTS, STORE, Advance, AgentRow, Batch
 from narval.runtime.store.codec import encode_entry, encode_origin
 
 HEAD = "0003"
@@ -117,6 +117,10 @@ def _removed(batch: Batch) -> Rows:
     return [(number,) for number in batch.removed_agents]
 
 
+def _kept_no_more(batch: Batch) -> Rows:
+    return [(row.agent, row.at - LETTERS_KEPT) for row in batch.dead_letters]
+
+
 WRITES: tuple[tuple[str, str, RowsOf], ...] = (
     ("agents", "put agent", attrgetter("agents")),
     ("definitions", "supersede definition", _superseding),
@@ -134,9 +138,10 @@ WRITES: tuple[tuple[str, str, RowsOf], ...] = (
     ("moments", "put moment", _rows_of("moments")),
     ("meta", "put meta", _rows_of("meta")),
     ("messages", "add message", attrgetter("messages")),
-    ("taken", "put taken", _rows_of("taken")),
-    ("taken", "drop messages", _rows_of("taken")),
+    ("taken", "put taken", attrgetter("taken")),
+    ("taken", "drop messages", attrgetter("taken")),
     ("dead_letters", "add dead letter", attrgetter("dead_letters")),
+    ("dead_letters", "drop old dead letters", _kept_no_more),
     ("trimmed", "trim journal", _trimmed_rows),
     ("dequeued", "drop event", _single("dequeued")),
     ("moments_done", "drop moment", _single("moments_done")),

@@ -134,6 +134,9 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
             *_are(messages, "sender"), messages.c.number <= bindparam("up_to")
         ),
         "drop dead letter": _gone(dead_letters, "line"),
+        "drop old dead letters": delete(dead_letters).where(
+            _is(dead_letters.c.agent), dead_letters.c.at < bindparam("before")
+        ),
         "unhold by its maker": _unhold(),
         "unhold": _gone(contexts, "run", "eid"),
         "drop element": _gone(elements, "eid"),
@@ -186,7 +189,10 @@ def _reading_letters() -> dict[str, Statement]:
     return {
         "waiting messages": select(*counted).group_by(columns.agent, columns.sender),
         "messages": select(*columns).where(_is(columns.agent)).order_by(columns.sender, columns.number),
-        "taken": _all(taken, "sender"),
+        "taken": select(*taken.columns).where(_is(taken.c.agent)).order_by(taken.c.sender),
+        "messages of sender": select(*columns)
+        .where(_is(columns.sender))
+        .order_by(columns.agent, columns.number),
         "ids of pair": select(columns.id).where(*pair),
         "last sent": union_all(
             select(func.max(columns.number)).where(*pair),

@@ -15,7 +15,8 @@ from narval.surfaces.cli.command import Command, Commands, common_options
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
     "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
-    "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory", "send": "memory",
+    "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
+    "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "work": "work.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",

@@ -16,7 +16,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
-from narval.surfaces.cli.render.tables import elements, table
+from narval.surfaces.cli.render.tables import DEAD_LETTERS, LETTERS, elements, table
 from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
@@ -145,16 +145,46 @@ def _seconds(context: click.Context, option: click.Parameter, given: str | None)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
 @click.option("--keep", callback=_seconds, metavar="TIME", help="How long it may wait to be taken, as in 7d.")
 def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | None) -> None:
-    """Send elements to another AGENT of the home, and print the ids of the messages.
+    """Send elements to AGENT; print the ids of the messages.
 
-    Each FILE (- is standard input) is one document: its root is sent, or each child of a root `memory`. The
-    home's own agent sends them, or the one that --agent names. Each is in the memory of AGENT once, in the
-    order in which they were sent; what it does not take comes back as an `error` element.
+    AGENT is another one of the home. Each FILE (- is standard input) is one document: its root is sent, or
+    each child of a root `memory`. The home's own agent sends them, or the one that --agent names. Each is in
+    the memory of AGENT once, in the order in which they were sent; what it does not take comes back as an
+    `error` element.
     """
     documents = documents_of(files)
     with session.connect("record") as connection, naming(files, documents):
         answer = connection.ask("send", to=to, elements=documents, keep=keep)
     session.give(answer, lambda found: click.echo("\n".join(found["messages"])))
+
+
+_LETTERS = """\
+narval letters
+narval letters --dead
+narval letters resend 3
+narval letters drop 3"""
+
+
+@command("letters", example=_LETTERS, alters=True)
+@click.argument("act", metavar="[resend|drop]", required=False, type=click.Choice(("resend", "drop")))
+@click.argument("letter", metavar="[LETTER]", required=False, type=int)
+@click.option("--dead", is_flag=True, help="List those that could not be taken.")
+def letters(session: Session, act: str | None, letter: int | None, dead: bool) -> None:
+    """List messages, sent or received, that are not taken yet.
+
+    With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
+    LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
+    """
+    if act is None:
+        rows = session.ask("letters", dead=dead)
+        session.give(rows, lambda found: table(DEAD_LETTERS if dead else LETTERS, found))
+        return
+    if letter is None or dead:
+        raise click.UsageError(f"{act} needs the number of a LETTER, as `narval letters --dead` lists them")
+    answer = session.ask("resend" if act == "resend" else "drop_letter", letter=letter)
+    session.give(
+        answer, lambda _: click.echo(f"letter {letter} is {'sent again' if act == 'resend' else 'dropped'}")
+    )
 
 
 @command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)

@@ -212,3 +212,33 @@ def test_P14_a_deadline_without_outcome_wants_an_error_link() -> None:
     link = '<transition id="e"><in idref="ask" on-error="yes"/><out idref="z"/></transition>'
     parsed = read(text.format(link))
     assert warnings(parsed.definitions, Library(parsed.definitions)) == []
+
+
+# --- P71 --------------------------------------------------------------------------------------------------
+
+IN_A_NODE = """
+<process-definition name="p" group="g">
+ <node name="ask" type="work" isStart="true"><custom><work><title>Well?</title></work></custom></node>
+</process-definition>
+"""
+
+
+def test_P71_a_node_has_its_work_within_it() -> None:
+    parsed = read(IN_A_NODE)
+    assert parsed.faults == ()
+    process, work = parsed.definitions
+    assert (process.kind, work.kind) == ("process", "work")
+    assert [(each.kind, each.target) for each in process.references] == [("work", "g.p:ask")]
+    assert work.full_name == "g.p:ask"
+    assert read_definition("process", "recipes/w.xml", process.xml).digest == process.digest
+
+
+def test_P71_a_node_has_a_target_or_its_own_work_and_not_both() -> None:
+    (fault,) = read(IN_A_NODE.replace("<custom>", "<custom><target>g.w</target>")).faults
+    assert "this node has its work within it; remove one of them" in fault.message
+
+
+def test_P71_custom_data_of_other_nodes_is_left_alone() -> None:
+    parsed = read(IN_A_NODE.replace('type="work" ', ""))
+    assert parsed.faults == ()
+    assert [each.kind for each in parsed.definitions] == ["process"]

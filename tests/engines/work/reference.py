@@ -58,6 +58,7 @@ class Reference:
         self.last_reminder = 0.0
         self.outcome = ""
         self.error = ""
+        self.up_since = 0.0
 
     # --- who ------------------------------------------------------------------------------------------
 
@@ -293,23 +294,34 @@ class Reference:
         if self.level < len(rules.escalations):
             found.append((self.began + rules.escalations[self.level][0], 2, "escalation"))
         if rules.deadline is not None:
-            found.append((self.began + rules.deadline, 3, "deadline"))
+            due = self.began + rules.deadline
+            found.append((due if due >= self.up_since else self.up_since + 300, 3, "deadline"))
         return sorted(found)
 
     def time(self, now: float) -> None:
         """Let all that is due happen, a moment at a time, as when somebody is at work."""
         while (moments := self.moments()) and moments[0][0] <= now:
             at, _, what = moments[0]
-            if what == "lease":
-                if self.claimant:
-                    self._free()
-                else:
-                    self._come_back(at)
-            elif what == "reminder":
-                self.reminders, self.last_reminder = self.reminders + 1, at
-            elif what == "escalation":
-                self._escalate()
-            elif self.rules.default:
-                self._end("done", self.rules.default)
+            self._happens(what, at, at)
+
+    def back_at_work(self, now: float) -> None:
+        """Let all that was missed happen once, in the order of P76; a missed deadline comes later."""
+        self.up_since = now
+        for what in ("lease", "reminder", "escalation", "deadline"):
+            while due := [at for at, _, sort in self.moments() if sort == what and at <= now]:
+                self._happens(what, due[0], now)
+
+    def _happens(self, what: str, due: float, now: float) -> None:
+        if what == "lease":
+            if self.claimant:
+                self._free()
             else:
-                self._end("expired", error="expired")
+                self._come_back(now)
+        elif what == "reminder":
+            self.reminders, self.last_reminder = self.reminders + 1, due
+        elif what == "escalation":
+            self._escalate()
+        elif self.rules.default:
+            self._end("done", self.rules.default)
+        else:
+            self._end("expired", error="expired")

@@ -132,6 +132,15 @@ class Course(RuleBasedStateMachine):
         self.office.passes(seconds)
         self.reference.time(self.office.now)
 
+    @rule(hours=st.integers(1, 300))
+    def nobody_is_at_work(self, hours: int) -> None:
+        office = self.office
+        office.now += hours * HOUR
+        office.up_since = office.now
+        for wake in [name for name, (_, timer) in office.wakes.items() if timer.at <= office.now]:
+            office.wakes_up(wake)
+        self.reference.back_at_work(office.now)
+
     @rule(drawn=people)
     def people_change(self, drawn: Any) -> None:
         self.office.people, self.reference.people = directory(drawn)

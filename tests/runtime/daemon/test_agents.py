@@ -16,6 +16,7 @@ import pytest
 from narval.errors import NarvalError, RequestError, SettingsError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
+from narval.runtime.agent.loop import Request
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import AgentRow
 from narval.runtime.system.clock import SimulatedClock
@@ -426,6 +427,40 @@ async def test_G17_rows_that_the_store_refuses_cost_their_agent_alone(scene: Sce
     await ask(daemon, "ada", "add", elements=[b"<mail n='2'/>"])
     await daemon.main_loop.until_idle()
     assert ['of="2"' in xml for xml in await acks(daemon, "ada")] == [True]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G18_an_agent_rests_as_long_though_the_clock_is_set_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await opened(scene, "ada")
+    with pytest.MonkeyPatch.context() as patch:
+        poison(daemon, patch, "ada")
+        with pytest.raises(NarvalError, match="agent ada broke down"):
+            await ask(daemon, "ada", "count")
+    scene.clock.step(-3_600.0)
+    await daemon.main_loop.elapse(0.5)
+    with pytest.raises(RequestError, match="made anew in"):
+        await ask(daemon, "ada", "count")
+    await daemon.main_loop.elapse(1.0)
+    assert (await states(daemon))["ada"] == "active"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G20_who_makes_an_agent_passive_waits_for_the_turn_that_does(scene: Scene) -> None:
+    scene.write("etc/narval.toml", "timezone = 'UTC'\nturn_limit = 1\n")
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.takes")
+    async with daemon.of("ada") as seen:
+        host = seen.host
+    for n in range(5):
+        host.post(Request(lambda turn, n=n: turn.add(f"<note n='{n}'/>".encode()), lambda *_: None))
+    with pytest.raises(RequestError, match="something to do"):
+        await ask(daemon, "", "passivate", name="ada")
+    await daemon.main_loop.until_idle()
+    assert (await ask(daemon, "", "passivate", name="ada"))["state"] == "passive"
     await scene.end()
 
 

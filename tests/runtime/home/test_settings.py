@@ -53,6 +53,7 @@ def test_every_setting_is_read() -> None:
         workers = 2
         stop_grace = 0
         forget_after = "30d"
+        work_kept = "90d"
         turn_limit = 50
         history_entries = 500
         run_depth = 20
@@ -76,6 +77,7 @@ def test_every_setting_is_read() -> None:
         workers=2,
         stop_grace=0.0,
         forget_after=2592000.0,
+        work_kept=7776000.0,
         turn_limit=50,
         history_entries=500,
         run_depth=20,

@@ -173,7 +173,7 @@ def test_an_action_that_ships_fails_with_the_lines_it_passed_and_no_path_of_the_
 
 WORKER = """
 from narval import Output, action, ActionError
-from .mail.texts import fit
+from .mail.texts import unflow
 from .talk import greeting
 
 @action(outputs=[Output("n", "n")], runs="worker")
@@ -181,7 +181,7 @@ def give():
     from .basic import LONGEST_LINE
     from .files.places import place
     from .files import mine
-    return f"<n>{fit('a')} {greeting()} {LONGEST_LINE} {mine} {__name__.rpartition('.')[2]}</n>"
+    return f"<n>{unflow('a', False)} {greeting()} {LONGEST_LINE} {mine} {__name__.rpartition('.')[2]}</n>"
 
 @action(runs="worker")
 def fail():

@@ -52,7 +52,7 @@ def of(agent: int, turn: int) -> Batch:
         moments=[MomentRow(str(turn), 1.0, own.encode())],
         meta=[("sequence", own)],
         messages=[MessageRow(agent, 1 + agent % 3, turn, own, "element", 1.0, None, b"", own.encode())],
-        taken=[TakenRow(agent, turn)],
+        taken=[TakenRow(agent, agent, turn)],
         dead_letters=[DeadLetterRow(agent, "shop", turn, own, "element", own, 1.0, None, b"", b"")],
     )
 

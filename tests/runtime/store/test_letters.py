@@ -20,12 +20,12 @@ def test_G25_messages_are_there_until_they_are_taken(store: Store) -> None:
     assert letters.messages(2) == [*sent, message(2, 3, 1)]
     assert letters.messages(1) == []
     assert letters.waiting() == [WaitingRow(2, 1, 3, 24, 1.0), WaitingRow(2, 3, 1, 4, None)]
-    store.commit(batch(2, taken=[TakenRow(1, 2)]))
+    store.commit(batch(2, taken=[TakenRow(2, 1, 2)]))
     assert letters.messages(2) == [sent[2], message(2, 3, 1)]
-    assert letters.taken(2) == [TakenRow(1, 2)]
-    store.commit(batch(2, taken=[TakenRow(1, 3), TakenRow(3, 1)]))
+    assert letters.taken(2) == [TakenRow(2, 1, 2)]
+    store.commit(batch(2, taken=[TakenRow(2, 1, 3), TakenRow(2, 3, 1)]))
     assert (letters.messages(2), letters.waiting()) == ([], [])
-    assert letters.taken(2) == [TakenRow(1, 3), TakenRow(3, 1)]
+    assert letters.taken(2) == [TakenRow(2, 1, 3), TakenRow(2, 3, 1)]
 
 
 def test_G23_the_last_number_of_a_pair_is_known_whether_it_was_taken_or_not(store: Store) -> None:
@@ -33,7 +33,7 @@ def test_G23_the_last_number_of_a_pair_is_known_whether_it_was_taken_or_not(stor
     assert (letters.last_sent(2, 1), letters.last_correspondent()) == (0, 0)
     store.commit(batch(1, messages=[message(2, 1, 1), message(2, 1, 2)]))
     assert (letters.last_sent(2, 1), letters.last_sent(1, 2)) == (2, 0)
-    store.commit(batch(2, taken=[TakenRow(1, 2)]))
+    store.commit(batch(2, taken=[TakenRow(2, 1, 2)]))
     assert (letters.last_sent(2, 1), letters.last_correspondent()) == (2, 2)
     store.commit(batch(1, messages=[message(2, 1, 3), message(7, 1, 1)]))
     assert (letters.last_sent(2, 1), letters.last_correspondent()) == (3, 7)

@@ -1,1 +1,1 @@
-"""Ways to people: what is asked of them before a call is made (P72, P73)."""
+"""The ways to people that are no surfaces: what is carried to them, and what comes back."""

@@ -41,32 +41,33 @@ class Approvals:
 
     def __init__(self, agent: AgentState, post: Post) -> None:
         self._agent, self._post = agent, post
-        self._asking: dict[_Asking, list[Call]] = {}
-        """The calls that were asked for since the last turn."""
+        self._asking: dict[_Asking, dict[str, Call]] = {}
+        """The calls that were asked for since the last turn, by their ids."""
 
     def hold(self, run: Run, call: Call) -> bool:
-        """Have somebody asked before a call is made, unless they all agreed; False if it may be made."""
+        """Have somebody asked before a call is made, unless they all agreed; False if it may be made.
+
+        One that is held twice is asked for once.
+        """
         work = self._next_work(run, call)
         if not work:
             return False
         key = (run.eid, call.step, call.name, work)
         if key not in self._asking:
-            self._asking[key] = []
+            self._asking[key] = {}
             self._post(Request(partial(self._ask, key), _ignore))
-        self._asking[key].append(call)
+        self._asking[key][call.call] = call
         return True
-
-    def awaits(self, run: Run, call: Call) -> bool:
-        """True if somebody is to agree before a call is made."""
-        return bool(self._next_work(run, call))
 
     def _next_work(self, run: Run, call: Call) -> str:
         """The work that asks next whether a call may be made; "" where none has to.
 
         What was agreed to in another version of the action counts no more.
         """
+        if call.kind != Action.kind:
+            return ""
         works = [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
-        if call.approve:
+        if call.approve and call.approve not in works:
             works.append(call.approve)
         if not works:
             return ""
@@ -96,11 +97,11 @@ class Approvals:
         asked, run = self._asking.pop(key), turn.agent.runs.active.get(eid)
         if run is None:
             return
-        for call in asked:
+        for call in asked.values():
             if call.call in run.abandoned:
                 turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
         known = turn.agent.runs.by_call
-        calls = [call for call in asked if call.call in run.calls and call.call not in known]
+        calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
         action = self._action(run, calls[0]) if calls else None
         if action is None:
             for call in calls:

@@ -138,6 +138,8 @@ class AgentHost:
         self.last_used = turn.transaction.at
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
+        if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:
+            self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.release_state()

@@ -37,8 +37,8 @@ class AgentRows:
                     self.moments.append((row.wake_at, row.name))
         self._last = 0
         """The highest number that was given, or that messages name: a number means one agent for ever."""
-        self._leaving: dict[str, AgentRow] = {}
-        """The agents whose removal is being recorded: their names and numbers are not free yet."""
+        self._changing: dict[str, AgentRow] = {}
+        """The agents that are being registered or removed: their names and numbers are not free."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -98,23 +98,22 @@ class AgentRows:
             agent_name(name)
         except ValueError as error:
             raise RequestError(f"expected {error}, got {name!r:.80}") from None
-        if name in self._rows or name in self._leaving or name == self.own_name():
+        if name in self._rows or name in self._changing or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
         self._last = 1 + (self._last or self._highest())
-        row = self._rows[name] = new_agent(self._last, name)._replace(state=state)
-        try:
+        row = self._changing[name] = new_agent(self._last, name)._replace(state=state)
+        try:  # nobody sends it anything before it is recorded
             await self.own.submit(lambda turn: register(row, turn))
-        except BaseException:
-            del self._rows[name]
-            raise
+        finally:
+            del self._changing[name]
         self.note(row)
         return row
 
     def _highest(self) -> int:
         """The highest number that an agent has, or that messages name."""
-        leaving = (row.agent for row in self._leaving.values())
+        changing = (row.agent for row in self._changing.values())
         named = self.own.mail.office.letters.last_correspondent()
-        return max((HOME_AGENT, named, *self.numbers(), *leaving))
+        return max((HOME_AGENT, named, *self.numbers(), *changing))
 
     async def put(self, row: AgentRow) -> AgentRow:
         """Register an agent as it is now."""
@@ -130,11 +129,11 @@ class AgentRows:
             tell(turn)
 
         del self._rows[row.name]
-        self._leaving[row.name] = row
+        self._changing[row.name] = row
         try:
             await self.own.submit(leave)
         finally:
-            del self._leaving[row.name]
+            del self._changing[row.name]
 
     def note(self, row: AgentRow) -> None:
         """Take note of how an agent is registered now; as passive not before it is recorded."""

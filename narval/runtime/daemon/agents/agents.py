@@ -6,14 +6,20 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import groupby, takewhile
+from operator import attrgetter
 
 from narval.errors import InternalError, NarvalError, RequestError
+from narval.runtime.agent.loop import Request
+from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.activations import Activations
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
+from narval.runtime.daemon.rounds import Alarm, Rounds
+from narval.runtime.messages.contract import OVERDUE, Refusal
 from narval.runtime.messages.envelope import unseal
 from narval.runtime.messages.remote_calls import CALL
-from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
+from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow, MessageRow, TakenRow
 from narval.runtime.store.store import Store
 
 log = logging.getLogger("narval.daemon")
@@ -26,10 +32,11 @@ class Agents:
         self.rows, self.at_work = rows, at_work
         self._store = store
 
-    def start(self) -> None:
+    def start(self, rounds: Rounds) -> None:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
-        own = self.rows.own
-        own.mail.office.open(self._everybody(), self._mail_came)
+        own, alarm = self.rows.own, Alarm(self._look_for_overdue, lambda by: None)
+        look_at = partial(rounds.call_at, alarm=alarm)
+        own.mail.office.open(self._everybody(), self._mail_came, look_at)
         own.mail.mailbox.open()
         self.at_work.start()
         for number in self.rows.numbers():
@@ -114,8 +121,14 @@ class Agents:
         await self.at_work.settled(name)
         self.at_work.end(name)
         self.at_work.faults.forget(name)
-        calls = self.rows.own.mail.calls
-        await self.rows.remove(row, partial(calls.tell_of_gone, name=name, asked=list(self._asked_of(row))))
+        own, asked = self.rows.own.mail, list(self._asked_of(row))
+        left = self._store.letters.messages(row.agent)
+
+        def tell(turn: Turn) -> None:
+            own.calls.tell_of_gone(turn, name=name, asked=asked)
+            own.bury(turn, left, name, Refusal("removed", "it was removed"))
+
+        await self.rows.remove(row, tell)
         await self.at_work.calls.over(row.id)
         self.rows.own.mail.office.forget(row.agent)
 
@@ -127,6 +140,30 @@ class Agents:
         for message in self._store.letters.messages(row.agent):
             if message.kind == CALL:
                 yield unseal(message.origin).sender, message.id
+
+    def _look_for_overdue(self, now: float) -> None:
+        """Have messages that waited for too long become dead letters: of a suspended agent too (G32)."""
+        for name in self.rows.own.mail.office.overdue(now):
+            row = self.rows.address(name)
+            if row is not None and row.state == SUSPENDED:
+                self.rows.own.post(Request(partial(self._bury_overdue, row), self._buried))
+            else:
+                self._mail_came(name)
+
+    def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
+        """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""
+        overdue: list[MessageRow] = []
+        of_senders = groupby(self._store.letters.messages(row.agent), key=attrgetter("sender"))
+        for _, messages in of_senders:
+            overdue += takewhile(lambda sent: sent.until is not None and sent.until <= turn.at, messages)
+        self.rows.own.mail.bury(turn, overdue, row.name, OVERDUE)
+        last = {message.sender: message.number for message in overdue}
+        turn.transaction.batch.taken.extend(TakenRow(row.agent, *pair) for pair in last.items())
+        return overdue
+
+    def _buried(self, overdue: list[MessageRow] | None, error: BaseException | None) -> None:
+        if overdue is not None and error is None:
+            self.rows.own.mail.office.taken(overdue)
 
     def _mail_came(self, name: str) -> None:
         """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""

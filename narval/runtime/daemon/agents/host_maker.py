@@ -75,6 +75,7 @@ class HostMaker:
             zone=own.timezone or machine_zone(),
             since=since,
             forget_after=own.forget_after,
+            work_kept=settings.work_kept,
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
@@ -86,7 +87,6 @@ class HostMaker:
             CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
-            home=self._folder,
             identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare},

@@ -61,7 +61,7 @@ class LayingDown:
 def _is_at_rest(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what is done in this turn already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
-    has_work = turn.transaction.outer or host.agent.queue or _needs_memory(host)
+    has_work = turn.transaction.outer or host.agent.queue or _needs_memory(host) or host.mail.waiting
     return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 

@@ -82,8 +82,8 @@ _CALLED: Mapping[str | None, StyledLine] = {
 
 
 def _called(line: Line) -> StyledLine:
-    given = ", ".join(f"{id} {_listed(eids)}" for id, eids in line["inputs"].items() if eids)
-    what = f"{line['action']}({given})"
+    given = ", ".join(f"{id} {_listed(eids)}".strip() for id, eids in line["inputs"].items() if eids)
+    what = f"{line['action']}({given})" + (f" of {line['agent']}" if line.get("agent") else "")
     step, how = line["step"], line.get("how")
     if how in _CALLED:
         sentence, colour = _CALLED[how]

@@ -185,6 +185,7 @@ ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
+    Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", _of("description")),
 )
 SHIPPED_ACTIONS = (
@@ -212,6 +213,18 @@ AGENTS = (
     Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),
+)
+LETTERS = (
+    *_plain_columns(**{"from": "from", "to": "to", "kind": "kind", "element": "element"}),
+    Column("bytes", _of("bytes"), right=True),
+    Column("sent", lambda row: moment(row["at"]), is_moment=True),
+    Column("until", lambda row: moment(row["until"]), is_moment=True),
+)
+DEAD_LETTERS = (
+    Column("letter", _of("letter"), right=True),
+    *_plain_columns(to="to", element="element"),
+    Column("at", lambda row: moment(row["at"]), is_moment=True),
+    Column("reason", _of("reason")),
 )
 LIMITS = (
     Column("what", _of("what")),

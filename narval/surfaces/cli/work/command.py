@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from narval.errors import WorkRefusedError
-from narval.operations.text import Row, clean, clean_lines, moment, zone
+from narval.operations.text import Row, clean, clean_lines, counted, moment, zone
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.paging import ALL, PAGE, Limit
@@ -19,6 +19,7 @@ from narval.surfaces.cli.work.tables import ITEMS, LOG
 
 ACTS = (
     "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
+    "renew", "forget",
 )  # fmt: skip
 
 _EXAMPLE = """\
@@ -49,7 +50,7 @@ def _words(context: click.Context, incomplete: str) -> completion.Choices:
 @click.argument("item", type=int, metavar="[ITEM]", required=False, shell_complete=completion.source(_items))
 @click.argument("words", metavar="[OUTCOME|PERSON]...", nargs=-1, shell_complete=completion.source(_words))
 @click.option("--set", "pairs", type=Pair(), multiple=True, help="A field of the answer; may be repeated.")
-@click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse and reassign.")
+@click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse, reassign, renew.")
 @click.option("--all", "every", is_flag=True, help="All that you may see, not only what waits for you.")
 @click.option("--person", metavar="P", help="What this person is asked, or did (log).")
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
@@ -75,7 +76,8 @@ def work(
     You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
     --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
     back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
-    undoes a vote, `reassign` is for administrators. `log` tells who did what.
+    undoes a vote, `reassign` is for administrators. `log` tells who did what, and
+    `forget --person P` erases the items that are over in which P did something.
     """
     if act is None:
         most = None if limit == ALL else PAGE if limit is None else int(limit)
@@ -84,6 +86,13 @@ def work(
     elif act == "log":
         rows = session.ask("work_log", item=item, person=person, since=since)
         session.give(rows, lambda found: table(LOG, found))
+    elif act == "forget":
+        if person is None or item is not None:
+            raise click.UsageError("forget needs --person P, and no ITEM")
+        session.give(session.ask("forget_person", person=person), _forgotten)
+    elif act == "renew" and item is not None:
+        answer = session.ask("renew", item=item, reason=reason)
+        session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
     elif item is None:
         raise click.UsageError(f"{act} needs the number of an ITEM (`narval work` lists them)")
     elif act == "show":
@@ -242,3 +251,8 @@ def _told(answer: Row) -> None:
     to = answer.get("to")
     whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
     click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
+
+
+def _forgotten(answer: Row) -> None:
+    """Tell how many items were erased."""
+    click.echo(f"{counted(len(answer['forgotten']), 'item')} forgotten")

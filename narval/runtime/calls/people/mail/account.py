@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from narval import ActionError
+from narval.errors import ActionError
 
 Way = TypeVar("Way")
 

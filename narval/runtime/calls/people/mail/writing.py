@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval import ActionError, Element, call
-
-from .account import Account
-from .texts import MAX_ADDRESSES, fit, now
+from narval.errors import ActionError
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import call
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import MAX_ADDRESSES, fit, flowed, now
 
 SERVER_SECONDS = 30
 """The seconds that a server may take to answer a command."""
@@ -41,6 +42,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 _PLAIN_VALUE = re.compile(r"[!-~]+(?: [!-~]+)*")
 _PLAIN_TEXT = re.compile(rf"(?:[\t -~]{{0,{MOST_IN_LINE}}}\n)*")
 _TEXT_FIELD = 'Content-Type: text/plain; charset="utf-8"'
+FLOWED = "flowed"
 _ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
 
 
@@ -56,13 +58,16 @@ def composed(
     answered: Mapping[str, str] | None = None,
     auto: str = "",
     once: str = "",
+    form: str = "",
 ) -> bytes:
     """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
-    again composes the same mail. Of several with the same `once` memory keeps the first.
+    again composes the same mail. Of several with the same `once` memory keeps the first. With `form` FLOWED
+    long lines are broken, and joined by who reads it.
     """
     me = identity.attributes
     ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
     facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
+    facts["format"] = form
     facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
     facts |= {"to": to, "cc": cc, "subject": subject}
     if answered is not None:
@@ -144,9 +149,8 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
     if not _PLAIN_ID.fullmatch(ident):
         raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
-    data = (
-        _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii") + _content(text)
-    )
+    header = _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii")
+    data = header + _content(text, flows=given.get("format") == FLOWED)
     return Outgoing(ident, senders[0], list(dict.fromkeys([*to, *cc])), data)
 
 
@@ -166,21 +170,24 @@ def _field(name: str, value: str) -> str:
     line = f"{name}: {value}"
     if len(line) <= MOST_IN_LINE and _PLAIN_VALUE.fullmatch(value) and "=?" not in value:
         return f"{line}\r\n"
-    return SMTP.fold(name, SMTP.header_factory(name, value))
+    folded: str = SMTP.fold(name, SMTP.header_factory(name, value))
+    return folded
 
 
-def _content(text: str) -> bytes:
+def _content(text: str, *, flows: bool = False) -> bytes:
     """The fields of a text, a blank line, and the text, encoded as shortly as may be if it is not plain."""
     from base64 import encodebytes
     from email.quoprimime import body_encode
 
+    text = flowed(text) if flows else text
     encoding, body = "7bit", f"{text.removesuffix(chr(10))}\n"
     if not _PLAIN_TEXT.fullmatch(body):
         data = body.encode("utf-8", "replace")
         encoding, body = "quoted-printable", body_encode(data.decode("latin-1"))
         if 3 * len(body) > 4 * len(data):  # what base64 takes
             encoding, body = "base64", encodebytes(data.replace(b"\n", b"\r\n")).decode("ascii")
-    fields = f"{_TEXT_FIELD}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
+    field = f"{_TEXT_FIELD}; format=flowed" if flows else _TEXT_FIELD
+    fields = f"{field}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
     return f"{fields}\n{body}".replace("\n", "\r\n").encode("ascii")
 
 

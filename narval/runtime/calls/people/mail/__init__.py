@@ -1,0 +1,1 @@
+"""Mail: accounts, mails that are written, notices to people, and their answers."""
