@@ -246,7 +246,7 @@ def test_P72_beyond_a_hundred_calls_each_has_an_item(tmp_path: Path) -> None:
     )
     with narval.running():
         narval("start", "w.buy")
-        until(lambda: len(narval.ask("work", "--as", "ann", "--limit", "ALL")) == 101, "an item for each")
+        until(lambda: len(narval.ask("work", "--as", "ann", "--limit", "all")) == 101, "an item for each")
 
 
 def test_P73_a_home_asks_whoever_calls_and_no_definition_lifts_it(tmp_path: Path) -> None:

@@ -50,9 +50,8 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
 
-    Outside ids of calls begin with the id of the agent (G1). `timeout` is the time limit of calls that have
-    none of their own, in seconds. `preparers` prepare, by kind, the calls that are made in a way of their
-    own; those of `in_turn` are answered within a turn.
+    Outside ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
+    seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
     """
 
     def __init__(
