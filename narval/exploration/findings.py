@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from narval.definitions.kinds import KINDS
 from narval.definitions.library import Definition, Library
 from narval.engines.commands import Watch
 from narval.engines.events import Returned
@@ -48,8 +49,11 @@ class Examined(NamedTuple):
 
 
 def is_explorable(definition: Definition) -> bool:
-    """Test whether there are runs of a definition, of which something might be told."""
-    return is_runnable(definition.kind)
+    """Test whether there are runs of a definition, of which something might be told.
+
+    Nothing of items: what follows from an answer is told of who asks (P81).
+    """
+    return is_runnable(definition.kind) and not KINDS[definition.kind].asks
 
 
 def examine(

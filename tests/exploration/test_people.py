@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.definitions.library import Library
-from narval.exploration.findings import examine
+from narval.exploration.findings import examine, is_explorable
 from tests.engines.dialogue import action, recipe, recipes, step, transition
 from tests.engines.work.items import work
 
@@ -65,3 +65,7 @@ def test_P81_an_output_that_a_step_tightens_may_fit_and_may_not() -> None:
     )
     told = examine(definitions[1], Library([*definitions, action("m.z")]))
     assert [each for each in told.findings if each.severity == "error"] == []
+
+
+def test_P81_nothing_is_told_of_an_item_by_itself() -> None:
+    assert [is_explorable(each) for each in recipes(ASKED)] == [False]
