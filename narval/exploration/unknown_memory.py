@@ -205,7 +205,7 @@ class AnyMemory:
         return None
 
     def answered_at(self, run: int, step: str) -> Iterable[str]:
-        """Nobody: of no item it is explored who answers it."""
+        """Nothing: of no item it is explored who answers it."""
         return ()
 
     def started_by(self, run: int) -> str:

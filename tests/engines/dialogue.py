@@ -144,7 +144,7 @@ class Dialogue:
         self.now = 100.0
         self.zone, self.up_since, self.people = "UTC", 0.0, Directory.of_owner("me")
         self.starter, self.said_by = "", dict[str, Any]()
-        self.started_by = lambda run: self.starter
+        self.started_by, self.answered_at = lambda run: self.starter, lambda run, step: ()
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
@@ -418,16 +418,6 @@ class Dialogue:
 
     def caller(self, run: int) -> Caller | None:
         return self.callers.get(run)
-
-    def answered_at(self, run: int, step: str) -> Iterator[str]:
-        for other, caller in self.callers.items():
-            is_asked = caller is not None and caller.step == step and other != run
-            if is_asked and self._top(other) == self._top(run):
-                yield from self.states[other].answerers
-
-    def _top(self, run: int) -> int:
-        caller = self.callers.get(run)
-        return run if caller is None else self._top(caller.run)
 
     def name_of(self, run: int) -> str | None:
         return self.definitions[run].full_name if run in self.definitions else None
