@@ -79,6 +79,7 @@ def test_G16_show_tells_what_an_agent_uses_of_its_limits_and_who_asks_for_more_w
     place: Path,
 ) -> None:
     (place / "agents/ada").mkdir(parents=True)
+    well(place, "reload")  # else a daemon has it within a second
     well(place, "add", "-", "--agent", "ada", given="<note/>")
     used = {row["what"]: row["used"] for row in data(place, "agents", "show", "ada")["limits"]}
     most = used["elements"]
