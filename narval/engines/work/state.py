@@ -107,6 +107,14 @@ class WorkState(RunState, omit_defaults=True):
     ended_why: str = ""
     notices: dict[str, Notice] = {}
 
+    @property
+    def answerers(self) -> Iterator[str]:
+        """The people whose answers it has; of one that was withdrawn none count."""
+        if self.status != "withdrawn":
+            yield from self.votes
+        if self.status == "done":
+            yield from self.ended_by.split()
+
     def progress(self) -> Iterator[tuple[str, str]]:
         """The claim, the votes and the refusals so far."""
         if self.claim is not None:

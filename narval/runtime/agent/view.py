@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.replay import past
 from narval.runtime.agent.run import Run
 from narval.runtime.home.schemas import Schemas
 
@@ -128,6 +129,16 @@ class TurnView(LiveMemory):
         while known is not None and known.caller is not None:
             known = self._agent.runs.get(known.caller.run)
         return known.by if known is not None else ""
+
+    def answered_at(self, run: int, step: str) -> Iterator[str]:
+        """The people who answered other items of a step in the top-level run that a run belongs to."""
+        agent, known = self._agent, self._agent.runs.get(run)
+        while known is not None:
+            for eid in agent.runs.families.items(known.family, step):
+                if eid != run:
+                    yield from past(agent, agent.runs[eid])[0]
+            top = agent.runs.get(known.family)
+            known = agent.runs.get(past(agent, top)[1]) if top is not None else None
 
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""
