@@ -68,7 +68,7 @@ def run(shown: Row) -> None:
 
 
 def _caller(parent: Row) -> str:
-    """What called a run: a step of another run, or another agent (G33)."""
+    """The caller of a run: a step of another run, or another agent (G33)."""
     return (
         f"agent {clean(parent['agent'])}"
         if "agent" in parent
