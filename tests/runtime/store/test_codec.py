@@ -138,6 +138,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[OutputElement, ...]: raws,
     tuple[str, str, str]: st.tuples(words, words, words),
     Failure | None: problems,
+    PersonsAct | None: st.none() | st.builds(PersonsAct, words, words, words),
     Caller | None: callers,
     PersonsAct | None: st.none() | st.builds(PersonsAct, words, words, words),
     Resume | None: resumes,
