@@ -33,6 +33,10 @@ TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
 """Tells a run within a turn what a call gave back, and sends to other agents what is for them."""
 
 
+Hear = Callable[[Any, Returned | Produced], Returned | Produced]
+"""Takes out of what a call gave, within a turn, what is for somebody else."""
+
+
 class Surroundings(msgspec.Struct):
     """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
     other agents.
@@ -44,6 +48,8 @@ class Surroundings(msgspec.Struct):
     tell_and_send: TellAndSend
     correspond: Callable[[Any], None] = lambda turn: None
     """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
+    hear: Hear = lambda turn, event: event
+    """Takes the answers to work out of the mails that a call gave, and hands them over (P68)."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""
