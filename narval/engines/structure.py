@@ -72,8 +72,9 @@ class Finding(msgspec.Struct, frozen=True, order=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """A part that calls a definition, by kind and name, and its ways on: the conditions of each. `on_error` are
-    those that take its errors.
+    """A part that calls a definition, by kind and name, and its ways on: the conditions of each.
+
+    `on_error` are those that take its errors.
     """
 
     part: str
