@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -18,25 +18,28 @@ from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.agents.folders import AgentFolder
 from narval.runtime.store.batch import ACTIVE, HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, MarkRow
 from narval.simulation.memory_copy import Remembered, simulated_row, with_declared
+from narval.simulation.names import Known
 from narval.simulation.scenario import Memory
 from narval.simulation.simulated_home import OtherAgent, SimulatedHome
 
 
 class AgentsAtPlay:
-    """The agents of a daemon in memory, by name; "" stands for the one that is simulated."""
+    """The agents of a daemon in memory, by name; "" stands for the one that is simulated. `known` are their
+    definitions.
+    """
 
-    def __init__(self, daemon: Daemon, own_name: str) -> None:
-        self._daemon, self.own_name = daemon, own_name
+    def __init__(self, daemon: Daemon, own_name: str, known: Mapping[str, Known]) -> None:
+        self.daemon, self.own_name, self.known = daemon, own_name, known
 
     def __contains__(self, name: str) -> bool:
-        return name == self.own_name or name in self._daemon.agents.rows
+        return name == self.own_name or name in self.daemon.agents.rows
 
     def host(self, name: str = "") -> AgentHost:
         """The host of an agent, which is activated if it is not at work. Raises RequestError."""
         if name in ("", self.own_name):
-            return self._daemon.host
-        self._daemon.agents.at_work.go_on_with(name)
-        host = self._daemon.agents.at_work.host(name)
+            return self.daemon.host
+        self.daemon.agents.at_work.go_on_with(name)
+        host = self.daemon.agents.at_work.host(name)
         if host is None:
             raise RequestError(f"agent {name} could not be activated; the log says why")
         return host
@@ -47,9 +50,9 @@ class AgentsAtPlay:
 
     def hosts(self) -> Iterator[AgentHost]:
         """The hosts of the agents at work, that of the one that is simulated first."""
-        yield self._daemon.host
-        others = sorted(self._daemon.agents.rows.in_full())
-        found = (self._daemon.agents.at_work.host(row.name) for row in others)
+        yield self.daemon.host
+        others = sorted(self.daemon.agents.rows.in_full())
+        found = (self.daemon.agents.at_work.host(row.name) for row in others)
         yield from (host for host in found if host is not None)
 
     def next_moment(self) -> float | None:

@@ -46,7 +46,7 @@ class _Names:
 
 
 def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Known]) -> list[Fault]:
-    """What a scenario names that is not there, and what it gives that is refused, by agents' names.
+    """The faults of a scenario that names what is not there, or gives what is refused; `agents` by name.
 
     An answer is for the calls of all agents.
     """

@@ -26,7 +26,7 @@ from narval.operations.why import why
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.context import CallContext
-from narval.runtime.daemon.daemon import assemble
+from narval.runtime.daemon.daemon import Daemon, assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import load_people
@@ -96,7 +96,6 @@ class _Simulation:
 
     def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
         self._home, self._scenario, self._start = home, scenario, start
-        self._known = home.known
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         rows, folders = agents_to_begin_with(home, scenario.memory, start, known)
@@ -108,12 +107,12 @@ class _Simulation:
             self._is_pure,
             self._prototype,
             self._recipe,
-            lambda call: self._known[call.agent].schemas.refusal,
+            lambda call: self._agents.known[call.agent].schemas.refusal,
         )
         self._executor = SimulatedExecutor(
             settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
-        self.daemon = assemble(
+        daemon = assemble(
             None,
             SimulatedStore(rows, self._listen),
             settings,
@@ -125,9 +124,14 @@ class _Simulation:
             executor=self._executor,
             folders=folders,
         )
-        self.daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
-        self._agents = AgentsAtPlay(self.daemon, settings.name)
-        self.daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
+        daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
+        self._agents = AgentsAtPlay(daemon, settings.name, home.known)
+        daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that plays it."""
+        return self._agents.daemon
 
     async def play(self, progress: Progress) -> SimulationReport:
         """Let time pass, judge, and report."""
@@ -141,7 +145,7 @@ class _Simulation:
     # --- hooks of the executor ------------------------------------------------------------------------
 
     def _is_pure(self, call: CallContext) -> bool:
-        library, name = self._known[call.agent].library, call.target.action
+        library, name = self._agents.known[call.agent].library, call.target.action
         found = library.get("action", name) or library.get("node-type", name)
         return getattr(found, "pure", False)
 
@@ -151,7 +155,7 @@ class _Simulation:
 
     def _prototype(self, call: CallContext) -> Prototype | None:
         """The prototype of an action, as the step that calls it tightens that (N14)."""
-        found = self._known[call.agent].library.get("action", call.target.action)
+        found = self._agents.known[call.agent].library.get("action", call.target.action)
         run = self._agents.host(call.agent).agent.runs.get(call.run)
         if not isinstance(found, Action):
             return None
@@ -174,7 +178,7 @@ class _Simulation:
     def _plan(self) -> None:
         scenario, moment = self._scenario, self._moment
         for start in scenario.starts:
-            if runnable(self._known[start.agent].library, start.recipe) is None:
+            if runnable(self._agents.known[start.agent].library, start.recipe) is None:
                 raise RequestError(f"there is no definition {start.recipe!r} to start")
             self._schedule(start)
         for arrival in scenario.arrivals:

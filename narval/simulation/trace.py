@@ -29,7 +29,7 @@ class Trace:
         self.lines: list[Line] = []
         self._shown = 0
         self.of: dict[str, AgentTrace] = {}
-        """What each agent did that has had a turn, by its name."""
+        """The traces of the agents that have had a turn, by name."""
 
     def time_passes(self) -> None:
         """Begin a new moment."""
@@ -63,7 +63,7 @@ class Trace:
 
 
 class AgentTrace:
-    """What one agent did, and the phases of its runs; `last` is the last definition begun."""
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -111,9 +111,8 @@ class Daemon:
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None) -> None:
-        """Begin to follow the definitions in a memory of their own; `close` ends it.
-
-        `declared` is what `data/memory.xml` would be (N4); None leaves what is declared alone.
+        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
+        `data/memory.xml` would be (N4); None leaves what is declared alone.
         """
         self._collect_output()
         self.files.use(self.files.loaded)

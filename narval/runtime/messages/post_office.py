@@ -19,7 +19,7 @@ Find = Callable[[str], AgentRow | None]
 
 
 StandIn = Callable[[Turn, Run, object], bool]
-"""Does in place of another agent what a run asks of it within a turn; False where that is to do it."""
+"""A stand-in, which does what a run asks of another agent within a turn; False where that is to do it."""
 
 
 class Addressee(Protocol):
