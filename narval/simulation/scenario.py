@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from narval.definitions.people.directory import Directory
 from narval.memory.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
@@ -149,7 +150,10 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole scenario. `at` is its start (None: now), `until` the end of its time."""
+    """A whole scenario. `at` is its start (None: now), `until` the end of its time.
+
+    `people` is who there is, in place of those of the home (None).
+    """
 
     name: str
     path: str = ""
@@ -164,6 +168,7 @@ class Scenario(msgspec.Struct, frozen=True):
     answers: tuple[CannedAnswer, ...] = ()
     acts: tuple[ScheduledAct, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    people: Directory | None = None
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:

@@ -29,7 +29,6 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import Daemon, assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.people_file import load_people
 from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from narval.runtime.system.zone import machine_zone
@@ -122,9 +121,9 @@ class _Simulation:
             loaded=home.loaded,
             model=home.home,
             executor=self._executor,
+            people=scenario.people,
             folders=folders,
         )
-        daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
         self._agents = AgentsAtPlay(daemon, settings.name, home.known)
         daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
 

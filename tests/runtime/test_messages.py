@@ -451,6 +451,20 @@ async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene
     await scene.end()
 
 
+@in_a_loop
+async def test_G31_a_receiver_takes_what_waits_once_its_limit_is_higher(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "elements = 5\n")
+    daemon = await opened(scene)
+    await send(daemon, "shop", "<order/>", "<order/>")
+    await daemon.main_loop.until_idle()
+    assert await memory(daemon, "shop", "order") == []
+    scene.write("agents/shop/agent.toml", "elements = 100\n")
+    await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    assert len(await memory(daemon, "shop", "order")) == 2
+    await scene.end()
+
+
 # --- whatever is killed (G24, G25) ----------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from narval import __version__
 from narval.definitions.remote_calls import called
 from narval.operations import json_forms
+from narval.operations.lookup import standing_of
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
@@ -32,7 +33,7 @@ SHOWN = 5
 @operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, and the latest failures."""
-    agent, alive, home = daemon.agent, not daemon.record_only, daemon.home
+    agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.since) if alive else known
     counts, calls = daemon.executor.counts, _calls(daemon)
@@ -40,6 +41,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     return {
         "home": str(home.path) if home is not None else None,
         "name": daemon.name,
+        **standing_of(daemon),
         "version": __version__,
         "pid": holder.pid if holder is not None else None,
         "since": json_forms.moment(holder.since) if holder is not None else None,
@@ -52,8 +54,8 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "waits": _waits(agent),
         "next": json_forms.moment(due) if due is not None else None,
         "later": [json_forms.later(agent, *due) for due in agent.clockwork.timers.soonest(SHOWN)],
-        "calls": calls if alive else [],
-        "calls_left": 0 if alive else len(calls),
+        "calls": [] if daemon.record_only else calls,
+        "calls_left": len(calls) if daemon.record_only else 0,
         "executor": {
             "running": counts.running,
             "queued": counts.queued,

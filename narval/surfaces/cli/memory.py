@@ -145,11 +145,12 @@ def _seconds(context: click.Context, option: click.Parameter, given: str | None)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
 @click.option("--keep", callback=_seconds, metavar="TIME", help="How long it may wait to be taken, as in 7d.")
 def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | None) -> None:
-    """Send elements to another AGENT of the home, and print the ids of the messages.
+    """Send elements to AGENT; print the ids of the messages.
 
-    Each FILE (- is standard input) is one document: its root is sent, or each child of a root `memory`. The
-    home's own agent sends them, or the one that --agent names. Each is in the memory of AGENT once, in the
-    order in which they were sent; what it does not take comes back as an `error` element.
+    AGENT is another one of the home. Each FILE (- is standard input) is one document: its root is sent, or
+    each child of a root `memory`. The home's own agent sends them, or the one that --agent names. Each is in
+    the memory of AGENT once, in the order in which they were sent; what it does not take comes back as an
+    `error` element.
     """
     documents = documents_of(files)
     with session.connect("record") as connection, naming(files, documents):
@@ -169,7 +170,7 @@ narval letters drop 3"""
 @click.argument("letter", metavar="[LETTER]", required=False, type=int)
 @click.option("--dead", is_flag=True, help="List those that could not be taken.")
 def letters(session: Session, act: str | None, letter: int | None, dead: bool) -> None:
-    """List the messages of the agent that are not taken, sent and received.
+    """List messages, sent or received, that are not taken yet.
 
     With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
     LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.

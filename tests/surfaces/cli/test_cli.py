@@ -98,6 +98,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "why": ["1"],
         "cancel": ["1"],
         "add": ["-"],
+        "send": ["ada", "-"],
         "outdate": ["1"],
         "start": ["a.b"],
     } | {
