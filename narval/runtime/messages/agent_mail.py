@@ -47,7 +47,7 @@ class AgentMail:
     ) -> None:
         self.identity, self.office, self._settings, self.post = identity, office, settings, post
         self.outbox = Outbox(identity, office)
-        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, lambda: settings().offers)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: settings().offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self.waiting: dict[str, str] = {}
         """By call that waits for room, for what it waits."""
