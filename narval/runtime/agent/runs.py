@@ -74,10 +74,10 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
             transaction.add(why, Origin(run.eid), held=run)
-    elif not run.caller.run:
-        transaction.remote.append((run, command))
     elif is_renewed:
         pass  # another run answers the call
+    elif not run.caller.run:
+        transaction.remote.append((run, command))
     elif run.caller.held is not None:
         _decide_held(transaction, run, run.caller, run.caller.held, command)
     else:
