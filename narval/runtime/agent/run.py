@@ -138,9 +138,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
-        known = state.caller if self.caller is not None else None
-        if known is not None and (not known.run or known.held is not None):
-            self.caller = known  # the row has but a part of it
+        if state.caller is not None and not (state.caller.run and state.caller.held is None):
+            self.caller = state.caller  # the row has but a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
