@@ -63,7 +63,7 @@ def batch(agent: int = HOME_AGENT, **slots: list[Any]) -> Batch:
 
 def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
     """All that a store gives back of an agent."""
-    store = kept.of(agent)
+    store, letters = kept.of(agent), kept.letters
     return {
         "elements": [(*_plain(kept.element), kept.declared, kept.outdated) for kept in store.elements()],
         "contexts": list(store.contexts()),
@@ -75,6 +75,7 @@ def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
         "queue": store.queue(),
         "moments": store.moments(),
         "definitions": store.definitions(None),
+        "letters": [*letters.messages(agent), *letters.taken(agent), *letters.dead(agent)],
     }
 
 
