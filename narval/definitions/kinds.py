@@ -97,6 +97,9 @@ KINDS: dict[str, Kind] = {
 }
 """The kinds by name."""
 
+ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
+"""The kinds whose runs ask people."""
+
 NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
 """The kinds whose nested runs are of the current version."""
 

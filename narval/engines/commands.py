@@ -175,6 +175,10 @@ SEND = "send"
 """The kind of the calls that send elements to other agents (G27); their name has the names of these."""
 
 
+NOTICE = "notice"
+"""The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
+
+
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Have something done outside the engine; exactly one `Returned` will name `call`.
 

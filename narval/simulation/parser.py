@@ -50,7 +50,7 @@ from narval.simulation.scenario import (
     ScheduledStart,
     When,
 )
-from narval.simulation.work import ACT_WORDS, ITEM_WORDS, items_expected, read_act
+from narval.simulation.work import ACT_WORDS, ITEM_WORDS, items_expected, people_of, read_act
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
 
@@ -105,8 +105,9 @@ SCENARIO_WORDS: Words = {
             "until": Attribute(read_when),
             "memory": Attribute(one_of("new", "now", "empty")),
         },
-        ("description", "start", "arrive", "outdate", "signal", "answer", "expect"),
+        ("description", "people", "start", "arrive", "outdate", "signal", "answer", "expect"),
     ),
+    "people": Word({}),
     "start": Word({"recipe": REQUIRED, "at": Attribute(read_when)}, None),
     "arrive": Word(
         {
@@ -181,6 +182,7 @@ class _Parser:
                 answers=tuple(map(self._reply, _answers(entry, to_people=False))),
                 acts=tuple(read_act(reading, act, CALL) for act in _answers(entry, to_people=True)),
                 expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
+                people=people_of(reading, next(iter(entry.of("people")), None)),
             )
             self._patterns.check_variables((), "no variable: a scenario has none")
         return scenario

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from narval.definitions.people.directory import Directory
 from narval.memory.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
@@ -143,7 +144,10 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole scenario. `at` is its start (None: now), `until` the end of its time."""
+    """A whole scenario. `at` is its start (None: now), `until` the end of its time.
+
+    `people` is who there is, in place of those of the home (None).
+    """
 
     name: str
     path: str = ""
@@ -158,6 +162,7 @@ class Scenario(msgspec.Struct, frozen=True):
     answers: tuple[CannedAnswer, ...] = ()
     acts: tuple[ScheduledAct, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    people: Directory | None = None
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:

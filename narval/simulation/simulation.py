@@ -32,7 +32,6 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.people_file import load_people
 from narval.runtime.store.batch import Batch, MarkRow
 from narval.runtime.system.clock import SimulatedClock
 from narval.runtime.system.zone import machine_zone
@@ -128,8 +127,8 @@ class _Simulation:
             loaded=home.loaded,
             model=home.home,
             executor=self._executor,
+            people=scenario.people,
         )
-        self.daemon.agent.lookup.use_people(load_people(home.home.path if home.home is not None else None))
         self.daemon.host.mail.office.accept_all()
         self.daemon.host.mail.calls.leave_to(Elsewhere(self.daemon.host, self._executor).correspond)
 

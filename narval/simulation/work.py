@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from textwrap import dedent
 from typing import Any
 
+from narval.definitions.people.directory import Directory
 from narval.definitions.reading.vocabulary import Attribute, identifier, integer, one_of
 from narval.definitions.reading.xml import Entry, Reading
 from narval.engines.events import PersonsAct, Signalled
@@ -14,9 +16,11 @@ from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition, compile_pattern
 from narval.operations.signals import say
 from narval.runtime.agent.turn import Turn
+from narval.runtime.home.people_file import parse_people
 from narval.simulation.agenda import Agenda
 from narval.simulation.scenario import ScheduledAct
 from narval.simulation.trace import Line, Trace
+from narval.source.text import Source
 
 ACT_WORDS: Mapping[str, Attribute] = {
     "work": Attribute(identifier),
@@ -52,6 +56,16 @@ def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> Schedul
     after, times = entry.get("after", 0.0), entry.get("times")
     name = entry.get("act", "answer")
     return ScheduledAct(**words, act=name, after=after, times=times, fields=fields, line=line, column=column)
+
+
+def people_of(reading: Reading, entry: Entry | None) -> Directory | None:
+    """The people that a scenario has of its own, written as in etc/people.toml; None where it has none."""
+    if entry is None:
+        return None
+    directory, faults = parse_people(Source("people", dedent(entry.node.text).encode()))
+    for fault in faults:
+        reading.fault(entry, f"people: line {fault.line} of them: {fault.message}")
+    return directory
 
 
 def items_expected(reading: Reading, entry: Entry) -> Condition | None:

@@ -82,3 +82,14 @@ def test_P81_the_story_tells_what_people_do(home: Path) -> None:
     answer = '<answer work="purchase.approve" by="ann" after="2h" outcome="reject"/>'
     (home / "scenarios" / "s.xml").write_text(scenario.format(answer))
     assert "ann would answer reject" in command(home, "simulate", "s").output
+
+
+def test_P81_a_scenario_may_have_people_of_its_own(agent: Any) -> None:
+    people = '<people>[people.zoe]\nroles = ["approver"]</people>'
+    answer = '<answer work="purchase.approve" by="zoe" outcome="approve"/>'
+    played = play(
+        agent, people + answer + '<expect><work name="purchase.approve" outcome="approve"/></expect>'
+    )
+    assert played["well"], [played[key] for key in ("expected", "waiting", "stopped") if key in played]
+    with pytest.raises(DefinitionError, match="unknown key 'rolls'; did you mean 'roles'"):
+        play(agent, "<people>[people.zoe]\nrolls = []</people>")

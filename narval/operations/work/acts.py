@@ -160,11 +160,14 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     """Erase what is kept of a person: items that are over in which they did something, and their journals.
 
     For the home's owner, root, and administrators. What others did in those items is erased as well; elements
-    of memory stay, as answers are elements like any other.
+    of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:
+    who answered there counts yet (P29).
     """
     _check_may_administer(daemon, asker)
     concerned = [
-        run.eid for run, _, state in WorkLook(daemon, None).items_over() if person in people_in(state)
+        run.eid
+        for run, _, state in WorkLook(daemon, None).items_over()
+        if person in people_in(state) and not daemon.agent.runs.families.needs(run)
     ]
 
     def erase(turn: Turn) -> None:

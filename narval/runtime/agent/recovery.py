@@ -13,14 +13,16 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
-from narval.errors import UnreadableError
+from narval.engines.events import Caller
+from narval.engines.registry import engine_of_run
+from narval.errors import StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, decode_job
 from narval.runtime.agent.replay import definition_of, rebuild, state_of
-from narval.runtime.agent.run import Run, run_of
+from narval.runtime.agent.run import Run
 from narval.runtime.store import codec
-from narval.runtime.store.batch import KeptElement
+from narval.runtime.store.batch import KeptElement, RunRow
 from narval.runtime.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.runtime.store.rows import number
 from narval.runtime.store.store import AgentStore
@@ -197,3 +199,32 @@ def _nest(agent: AgentState, run: Run) -> None:
     call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None
     if call is not None:
         run.nest(call.nearby)
+
+
+# --- runs as rows of the store ------------------------------------------------------------------
+
+
+def row_of(run: Run) -> RunRow:
+    """A run as a row of the store; where another agent called it, the row names that in place of a step."""
+    caller: tuple[int | None, str, str] = (None, "", "")
+    if run.caller is not None:
+        caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
+    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
+    return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
+
+
+def run_of(row: RunRow) -> Run:
+    """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
+    caller = None
+    if row.parent_run is not None:
+        step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)
+        caller = Caller(row.parent_run, step, row.parent_call, agent=agent)
+    try:
+        engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
+    except KeyError:
+        raise StoreError(
+            f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
+            "not; put back a backup (docs/store.md)"
+        ) from None
+    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
+    return Run(*known, *now, by=row.by, actor=row.actor)

@@ -48,6 +48,20 @@ def state_of(agent: AgentState, run: Run) -> Any:
     return replay.state
 
 
+def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
+    """The people who answered a run, and the run that it goes on from, or 0.
+
+    Of one that is over the journal is read once, as far as that can be.
+    """
+    if run.past is not None:
+        return run.past
+    state = run.state if run.state is not None else as_far_as_readable(agent, run)[1]
+    known = (tuple(state.answerers), state.goes_on_from) if state is not None else ((), 0)
+    if not run.active:
+        run.recall(known)
+    return known
+
+
 def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
     """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
     try:

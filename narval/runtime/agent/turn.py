@@ -107,6 +107,8 @@ class Turn:
         if type(event) is Returned or type(event) is Produced:
             if event.call not in run.calls:
                 return False
+            if event.elements and self.agent.lookup.mail is not None:
+                event = self.surroundings.hear(self, event)
             if event.elements and event.elements[-1].to:
                 return self.surroundings.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:

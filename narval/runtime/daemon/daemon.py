@@ -9,6 +9,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
+from narval.definitions.people.directory import Directory
 from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.recovery import at_once, restoring_memory
@@ -281,18 +282,19 @@ def assemble(
     loaded: Loaded | None = None,
     model: Home | None = None,
     executor: Executor | None = None,
+    people: Directory | None = None,
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
-    `loaded` is used instead of what `loader` would load. `model` is a home whose files are read and never
-    written: its definitions are followed, and nothing is remembered in it.
+    `loaded` is used instead of what `loader` would load, `people` instead of those of the home. `model` is a
+    home whose files are read and never written: its definitions are followed; nothing is remembered in it.
     """
     files, bell = home or model, Bell()
     followed = paths_of(files.path, settings.own) if files is not None else ()
     loaded = loader.load(followed) if loaded is None else loaded
     own = store.of().identity()._replace(name=settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
-    people = load_people(files.path if files is not None else None)
+    people = people or load_people(files.path if files is not None else None)
     is_up_to_date = None
     if executor is None:
         programs = programs_of(

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from narval.definitions.library import Library
-from narval.engines.commands import SEND
+from narval.engines.commands import NOTICE, SEND
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import blank
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.in_flight import CallsInFlight
+from narval.runtime.calls.people.mail.way import MailWay
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
@@ -80,8 +81,10 @@ class HostMaker:
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
+        agent.lookup.use_mail(settings.mail)
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
+        way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
@@ -91,7 +94,7 @@ class HostMaker:
             home=self._folder,
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={"node": NodeCalls(agent, targets).prepare},
+            preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},
             in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
@@ -103,6 +106,7 @@ class HostMaker:
                 self._is_up_to_date,
                 partial(send_outputs, mail),
                 mail.calls.correspond,
+                way.hear,
             ),
             dispatcher.dispatch,
             dispatcher.answer,

@@ -12,11 +12,11 @@ from narval.engines.assignment import Slot, assign
 from narval.engines.candidates import CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.events import Started
-from narval.engines.work import texts
+from narval.engines.work.asking import texts
+from narval.engines.work.asking.requesters import requesters
 from narval.engines.work.changes import Asked, Offered
 from narval.engines.work.decision import NotSoError, WorkDecision
 from narval.engines.work.moments import LAST_MOMENT, after
-from narval.engines.work.requesters import requesters
 from narval.errors import ElementError
 from narval.memory.elements.element import Element
 
