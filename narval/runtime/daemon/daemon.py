@@ -21,6 +21,7 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.restorations import Restorations
@@ -69,8 +70,7 @@ class Daemon:
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
-        self.host, self.files = host, files
-        self.logbook, self.agents = logbook, agents
+        self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
         self.since = main_loop.rounds.clock.now()
         self._closing = closing
         self._watcher: FileWatcher | None = None
@@ -197,7 +197,7 @@ class Daemon:
         with self._closing:
             if self._watcher is not None:
                 await self._watcher.close()
-            await self.agents.at_work.close()
+            await self.agents.at_work.restorations.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
             await self.executor.close(0.0)
@@ -324,9 +324,10 @@ def assemble(
     if settings.name in rows:
         raise _taken(settings.name)
     executor.places.share(lambda: len(rows) > 0)
-    restorations = Restorations(main_loop.wake)
-    main_loop.expect(lambda: bool(restorations))
-    at_work = Activations(rows, rounds, maker, files_in_force, restorations)
+    followers, calls = files_in_force.followers, DetachedCalls()
+    restorations = Restorations(rows, maker, followers, calls, main_loop.wake)
+    main_loop.expect(restorations.are_under_way)
+    at_work = Activations(rows, rounds, files_in_force, restorations)
     agents = Agents(rows, at_work, store)
 
     def limit_of(name: str) -> int:

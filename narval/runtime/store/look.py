@@ -32,11 +32,10 @@ from narval.runtime.store.batch import (
     MarkRow,
     RunRow,
 )
-from narval.runtime.store.driver import Driver
 from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
-from narval.runtime.store.reading import DatabaseAgent, Tables, kept_element
+from narval.runtime.store.reading import DatabaseAgent, Driver, Tables, kept_element
 from narval.runtime.store.rows import ElementRow, LastRow, number
 from narval.runtime.store.sql import driver_of, open_database, version_of
 from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble

@@ -25,9 +25,8 @@ from narval.runtime.store.batch import (
     slots_of,
 )
 from narval.runtime.store.damage import LOST_PAGES
-from narval.runtime.store.driver import Driver
 from narval.runtime.store.letters import DatabaseLetters
-from narval.runtime.store.reading import DatabaseAgent, Tables
+from narval.runtime.store.reading import DatabaseAgent, Driver, Tables
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
 from narval.runtime.store.store import Durability, Store

@@ -67,7 +67,7 @@ def test_G10_no_piece_of_an_activation_is_more_than_so_many_rows(scene: Scene) -
                 read = work.send(rows)
         except StopIteration:
             pass
-        assert len(agent.memory.elements) == daemon.store.held()[1][1]
+        assert len(agent.memory.elements) == sum(sizes[: PIECES + 1])
         assert len(agent.runs.active) == RUNS + 1
         await scene.end()
         return sizes

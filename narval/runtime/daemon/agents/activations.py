@@ -11,7 +11,7 @@ found active; its next start activates that, and whom a moment waits for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,15 +19,13 @@ from narval.errors import InternalError, NarvalError, RequestError
 from narval.memory.elements.control_elements import ACTED
 from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Request
-from narval.runtime.agent.recovery import restore_runs, restoring
+from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.turn import Turn
 from narval.runtime.agent.waiting import Told
 from narval.runtime.daemon.agents.active_memory import ActiveMemory
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
-from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.faults import Faults
-from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.agents.wake_ups import WakeUps
@@ -82,31 +80,26 @@ def go_on(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int])
 class Activations:
     """The hosts of the agents at work, and the moments at which others are to be.
 
-    `maker` makes hosts, `files` has the definitions that all follow; `restorations` brings them back.
+    `files` has the definitions that all follow; `restorations` brings agents back.
     """
 
     def __init__(
-        self,
-        rows: AgentRows,
-        rounds: Rounds,
-        maker: HostMaker,
-        files: FilesInForce,
-        restorations: Restorations,
+        self, rows: AgentRows, rounds: Rounds, files: FilesInForce, restorations: Restorations
     ) -> None:
-        self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
+        self._rows, self._rounds, self._files = rows, rounds, files
         self.faults = Faults()
         self._hosts: dict[str, AgentHost] = {}
         self._wake_ups = WakeUps(rounds, self._come, self._clock_was_set)
         """For passive agents, and for those at work that may have been idle for long enough."""
-        self.calls = DetachedCalls()
-        self._laying_down = LayingDown(rows, self._is_passive, is_possible=not maker.store.is_volatile)
+        self.calls = restorations.calls
+        self._laying_down = LayingDown(rows, self._is_passive, is_possible=restorations.are_possible)
         self._memory = ActiveMemory()
-        self._restorations = restorations
+        self.restorations = restorations
 
     @property
     def record_only(self) -> bool:
         """True if requests are committed, and nothing else is done."""
-        return self._maker.record_only
+        return self._rows.own.loop.record_only
 
     def host(self, name: str) -> AgentHost | None:
         """The host of an agent; None of one that is not at work."""
@@ -131,29 +124,22 @@ class Activations:
         """
         await self.settled(name)
         row = self._rows.find(name)
-        if (host := self._hosts.get(name)) is not None:
-            return host
-        if (rest := self.faults.rest(name, self._now())) is not None:
-            raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
-        failures: list[Exception] = []
-        self._activate(row, failures.append)
-        await self._restorations.over(name)
-        if failures:
-            raise failures[0]
+        if name not in self._hosts:
+            if (rest := self.faults.rest(name, self._now())) is not None:
+                raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
+            await self.restorations.finish(row, partial(self._put_to_work, row, False))
         if (host := self._hosts.get(name)) is None:
             raise RequestError(f"agent {name} is not at work any more")
         return host
 
     def go_on_with(self, name: str, *, is_start: bool = False) -> None:
         """Activate an agent; where that fails it is tried again, as if it had broken down."""
-        is_known = name in self._rows and name not in self._hosts and name not in self._restorations
-        if not is_known or self.record_only:
+        if name in self._hosts or name not in self._rows or self.record_only:
             return
-        failed = partial(self._rest_or_suspend, name)
-        try:
-            self._activate(self._rows[name], failed, is_start=is_start)
-        except Exception as error:
-            failed(error)
+        row = self._rows[name]
+        if name not in self.restorations:
+            then = partial(self._put_to_work, row, is_start)
+            self.restorations.begin(row, then, partial(self._rest_or_suspend, name))
 
     def go_on_soon(self, name: str) -> None:
         """Activate an agent in the next round, unless it is suspended, or rests: then it will be anyway."""
@@ -163,7 +149,7 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        await self._restorations.over(name)
+        await self.restorations.over(name)
         if (host := self._hosts.get(name)) is None:
             return True
         request = self._laying_down.request(name, host)
@@ -179,33 +165,15 @@ class Activations:
 
     async def settled(self, name: str) -> None:
         """Wait until an agent that is about to be active, or passive, is, or is not."""
-        await self._restorations.over(name)
+        await self.restorations.over(name)
         await self._laying_down.settled(name)
-
-    async def close(self) -> None:
-        """Activate nobody any more."""
-        await self._restorations.close()
 
     # --- beginning and ending -------------------------------------------------------------------------
 
     def _now(self) -> float:
         return self._rounds.clock.now()
 
-    def _activate(
-        self, row: AgentRow, failed: Callable[[Exception], None], *, is_start: bool = False
-    ) -> None:
-        """Have an agent go on as its store says it is; `failed` is told why a large one could not, later."""
-        counts, is_suspended = self._files.followers.of(row.name), row.state == SUSPENDED
-        definitions = counts.loaded.library, counts.schemas, counts.settings
-        since = self._rows.own.agent.clockwork.since
-        calls = None if is_suspended else self.calls.of(row.id)
-        host = self._maker.make(
-            row.agent, row.name, *definitions, since=since, calls=calls, record_only=is_suspended
-        )
-        then = partial(self._put_to_work, host, row, is_start and not is_suspended)
-        self._restorations.begin(row.name, restoring(host.agent), then, failed)
-
-    def _put_to_work(self, host: AgentHost, row: AgentRow, is_start: bool, latest: float) -> None:
+    def _put_to_work(self, row: AgentRow, is_start: bool, host: AgentHost, latest: float) -> None:
         """Have an agent that is restored take part in rounds."""
         files, name = self._files, row.name
         runs_are_back(host, latest, self._now())

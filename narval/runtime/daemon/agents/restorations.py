@@ -9,16 +9,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sized
 
-from narval.runtime.agent.recovery import PIECE, Read
+from narval.runtime.agent.recovery import PIECE, Read, restoring
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_rows import AgentRows
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
+from narval.runtime.daemon.agents.host_maker import HostMaker
+from narval.runtime.daemon.followers import Followers
+from narval.runtime.store.batch import SUSPENDED, AgentRow
 
-Work = Generator[Read, Sized, float]
-"""The restoring of an agent; it results in the latest moment that was recorded of a run."""
+Then = Callable[[AgentHost, float], None]
+"""The next of what is to be done: with the host of an agent that is back, and the latest moment that was recorded of a run of it."""
 
 
 class Restorations:
-    """The agents that are being restored; `wake` is called when one is there, or cannot be."""
+    """The agents that are being restored, whose hosts `maker` makes.
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    `calls` are those of agents that are not at work. `wake` is called when one that took longer is there,
+    or cannot be.
+    """
+
+    def __init__(
+        self,
+        rows: AgentRows,
+        maker: HostMaker,
+        followers: Followers,
+        calls: DetachedCalls,
+        wake: Callable[[], None],
+    ) -> None:
+        self._rows, self._maker, self._followers, self.calls = rows, maker, followers, calls
+        self.are_possible = not maker.store.is_volatile
         self._wake = wake
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._is_over = False
@@ -26,24 +45,35 @@ class Restorations:
     def __contains__(self, name: str) -> bool:
         return name in self._under_way
 
-    def __bool__(self) -> bool:
+    def are_under_way(self) -> bool:
+        """True while an agent is being restored."""
         return bool(self._under_way)
 
-    def begin(
-        self, name: str, work: Work, then: Callable[[float], None], failed: Callable[[Exception], None]
-    ) -> None:
-        """Restore an agent, and call `then`: at once, unless a piece of it is a whole one.
-
-        What is raised later is given to `failed`.
-        """
+    def begin(self, row: AgentRow, then: Then, failed: Callable[[Exception], None]) -> None:
+        """Restore an agent, and call `then`, or `failed`: at once, unless a piece of it is a whole one."""
         try:
-            rows = next(work)()
-            while len(rows) < PIECE:
-                rows = work.send(rows)()
-        except StopIteration as done:
-            then(done.value)
+            host = self._blank(row)
+            work = restoring(host.agent)
+            try:
+                rows = next(work)()
+                while len(rows) < PIECE:
+                    rows = work.send(rows)()
+            except StopIteration as done:
+                then(host, done.value)
+                return
+        except Exception as error:
+            failed(error)
             return
-        self._under_way[name] = asyncio.create_task(self._in_slices(name, work, rows, then, failed))
+        going_on = self._in_slices(row.name, host, work, rows, then, failed)
+        self._under_way[row.name] = asyncio.create_task(going_on)
+
+    async def finish(self, row: AgentRow, then: Then) -> None:
+        """Restore an agent, and call `then`. Raises what it cannot be restored for."""
+        failures: list[Exception] = []
+        self.begin(row, then, failures.append)
+        await self.over(row.name)
+        if failures:
+            raise failures[0]
 
     async def over(self, name: str) -> None:
         """Wait until an agent that is being restored is there, or cannot be."""
@@ -56,31 +86,38 @@ class Restorations:
         if self._under_way:
             await asyncio.wait(list(self._under_way.values()))
 
+    def _blank(self, row: AgentRow) -> AgentHost:
+        """The host of an agent that has nothing yet of what the store has."""
+        counts, is_suspended = self._followers.of(row.name), row.state == SUSPENDED
+        return self._maker.make(
+            row.agent,
+            row.name,
+            counts.loaded.library,
+            counts.schemas,
+            counts.settings,
+            since=self._rows.own.agent.clockwork.since,
+            calls=None if is_suspended else self.calls.of(row.id),
+            record_only=is_suspended,
+        )
+
     async def _in_slices(
         self,
         name: str,
-        work: Work,
+        host: AgentHost,
+        work: Generator[Read, Sized, float],
         rows: Sized,
-        then: Callable[[float], None],
+        then: Then,
         failed: Callable[[Exception], None],
     ) -> None:
         try:
-            latest = await self._restored(work, rows)
-            del self._under_way[name]
-            if latest is not None:
-                then(latest)
-        except Exception as error:
-            self._under_way.pop(name, None)
-            failed(error)
-        self._wake()
-
-    async def _restored(self, work: Work, rows: Sized) -> float | None:
-        while not self._is_over:
             try:
-                read = work.send(rows)
+                while not self._is_over:
+                    rows = await asyncio.to_thread(work.send(rows))
             except StopIteration as done:
-                latest: float = done.value
-                return latest
-            rows = await asyncio.to_thread(read)
-        work.close()
-        return None
+                then(host, done.value)
+        except Exception as error:
+            failed(error)
+        finally:
+            work.close()
+            del self._under_way[name]
+            self._wake()
