@@ -18,7 +18,7 @@ from narval.runtime.daemon.followers import Followers
 from narval.runtime.store.batch import SUSPENDED, AgentRow
 
 Then = Callable[[AgentHost, float], None]
-"""The next of what is to be done, with the host of an agent that is back, and the latest moment of its runs."""
+"""The next to be done, with the host of an agent that is back, and the latest moment of its runs."""
 
 
 class Restorations:
