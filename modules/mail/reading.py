@@ -26,6 +26,8 @@ MAX_HEADER = 256 * 1024
 MAX_BODY = 100_000
 """Characters of readable text in an element; all of it is in the raw file."""
 MAX_PARTS, MAX_DEPTH = 500, 30
+MAX_SERVERS = 10
+"""The most servers whose word on the origin of a mail is kept."""
 
 
 # --- structure --------------------------------------------------------------------------------------------
@@ -219,7 +221,13 @@ class Header:
     def __init__(self, message: Message, problems: Problems) -> None:
         self._problems = problems
         self._fields: dict[str, str] = {}
+        self.authentication: dict[str, str] = {}
+        """The word of servers on where the mail comes from: the last that each added (RFC 8601)."""
         for name, value in message.raw_items():
+            if name.lower() == "authentication-results" and len(self.authentication) < MAX_SERVERS:
+                server, _, results = str(value).partition(";")
+                server = fit(server, 250).partition(" ")[0].lower()
+                self.authentication.setdefault(server, fit(results, 4_000))
             self._fields.setdefault(name.lower(), str(value)[: MAX_HEADER // 4])
 
     def __bool__(self) -> bool:
@@ -320,8 +328,12 @@ def read_mail(raw: bytes, box: Account) -> bytes:
     texts = [part for part in parts if part.is_text]
     body = _body(raw, texts, problems)
     etree.SubElement(mail, "body").text = body[:MAX_BODY] or None
+    if texts and not any(part.kind == "text/plain" for part in texts):
+        mail[0].set("html", "yes")
     if len(body) > MAX_BODY or sum(part.end - part.start for part in texts) > 4 * MAX_BODY:
         mail[0].set("truncated", "yes")
+    for server, results in header.authentication.items():
+        etree.SubElement(mail, "authentication", server=server).text = results
     for part in parts:
         if not part.is_text:
             kind = fit(part.kind, 100)

@@ -102,6 +102,11 @@ class PeopleView(Protocol):
     def people(self) -> Directory:
         """The directory of people as it is now (P15); what is decided by it is recorded (P18)."""
 
+    def answered_at(self, run: int, step: str) -> Iterable[str]:
+        """The people who answered other items of a step in the top-level run that a run belongs to, or in one
+        that this is a retry of (P29).
+        """
+
     def started_by(self, run: int) -> str:
         """The person who started the top-level run that a run belongs to (P30); "" if that is not known."""
 

@@ -204,6 +204,10 @@ class AnyMemory:
         """None: what is near a caller is in memory too."""
         return None
 
+    def answered_at(self, run: int, step: str) -> Iterable[str]:
+        """Nothing: of no item it is explored who answers it."""
+        return ()
+
     def started_by(self, run: int) -> str:
         """The person who started the run, whoever that is."""
         return ""

@@ -144,7 +144,7 @@ class Dialogue:
         self.now = 100.0
         self.zone, self.up_since, self.people = "UTC", 0.0, Directory.of_owner("me")
         self.starter, self.said_by = "", dict[str, Any]()
-        self.started_by = lambda run: self.starter
+        self.started_by, self.answered_at = lambda run: self.starter, lambda run, step: ()
         self.states: dict[int, Any] = {}
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from narval.engines.run_state import apply_table
 from narval.engines.work.changes import (
     Asked,
@@ -11,9 +15,13 @@ from narval.engines.work.changes import (
     DelegationEnded,
     Escalated,
     Expired,
+    Fruitless,
     GivenUp,
     ItemAnswered,
     LeaseEnded,
+    NoticeAsked,
+    NoticeGivenUp,
+    NoticePutOff,
     Notified,
     Offered,
     Reassigned,
@@ -22,6 +30,7 @@ from narval.engines.work.changes import (
     Renewed,
     Saved,
     TokenSpent,
+    TokensVoided,
     TurnedAway,
     VoteChanged,
     Voted,
@@ -29,7 +38,7 @@ from narval.engines.work.changes import (
     Withdrawn,
     WorkChange,
 )
-from narval.engines.work.state import Handed, ItemClaim, Vote, WorkState
+from narval.engines.work.state import Handed, ItemClaim, Notice, Vote, WorkState
 
 
 def _asked(state: WorkState, change: Asked) -> None:
@@ -152,6 +161,34 @@ def _end(state: WorkState, status: str, at: float, by: str = "", error: int | No
     state.move(status, at, error)
 
 
+def _alter_notice(state: WorkState, call: str, **values: Any) -> None:
+    notice = state.notices.get(call)
+    if notice is not None:
+        state.notices[call] = replace(notice, **values)
+
+
+def _notice_asked(state: WorkState, change: NoticeAsked) -> None:
+    state.notices[change.call] = Notice(change.to, change.why, change.until)
+
+
+def _notice_put_off(state: WorkState, change: NoticePutOff) -> None:
+    tries = state.notices[change.call].tries + (change.due is None)
+    _alter_notice(state, change.call, due=change.due, tries=tries)
+
+
+def _notice_given_up(state: WorkState, change: NoticeGivenUp) -> None:
+    _alter_notice(state, change.call, standing="void")
+
+
+def _tokens_voided(state: WorkState, change: TokensVoided) -> None:
+    for call in change.calls:
+        _alter_notice(state, call, standing="void", due=None)
+
+
+def _fruitless(state: WorkState, change: Fruitless) -> None:
+    _alter_notice(state, change.call, fruitless=state.notices[change.call].fruitless + 1)
+
+
 def _notified(state: WorkState, change: Notified) -> None:
     if change.to not in state.notified:
         state.notified = (*state.notified, change.to)
@@ -159,6 +196,7 @@ def _notified(state: WorkState, change: Notified) -> None:
 
 def _token_spent(state: WorkState, change: TokenSpent) -> None:
     state.spent = (*state.spent, change.token)
+    _alter_notice(state, change.call, standing="spent")
 
 
 def _turned_away(state: WorkState, change: TurnedAway) -> None:

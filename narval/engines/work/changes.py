@@ -193,22 +193,67 @@ class GivenUp(WorkChange, frozen=True):
     error: int | None = None
 
 
+class NoticeAsked(WorkChange, frozen=True):
+    """A person is to be written to by `call`, and why. The token of the notice counts `until` a moment; None
+    for a notice without.
+    """
+
+    at: float
+    call: str
+    to: str
+    why: str
+    until: float | None = None
+
+
+class NoticePutOff(WorkChange, frozen=True):
+    """A notice did not go out, and is tried again at `due`; None once that is under way."""
+
+    at: float
+    call: str
+    due: float | None = None
+
+
+class NoticeGivenUp(WorkChange, frozen=True):
+    """A notice did not go out, and is not tried again, and why."""
+
+    at: float
+    call: str
+    to: str = ""
+    why: str = ""
+
+
 class Notified(WorkChange, frozen=True):
-    """A person was written to: how, with which message."""
+    """A person was written to: how, with which message, by which call."""
 
     at: float
     to: str = ""
     way: str = ""
     message: str = ""
     why: str = ""
+    call: str = ""
+
+
+class TokensVoided(WorkChange, frozen=True):
+    """The tokens of these notices count no more (P63)."""
+
+    at: float
+    calls: tuple[str, ...]
 
 
 class TokenSpent(WorkChange, frozen=True):
-    """A token was used: its hash (P63)."""
+    """A token was used: its hash, and the notice that had it (P63)."""
 
     at: float
     token: str
     by: str = ""
+    call: str = ""
+
+
+class Fruitless(WorkChange, frozen=True):
+    """A mail with the token of a notice was no answer (P63)."""
+
+    at: float
+    call: str
 
 
 class TurnedAway(PersonAct, frozen=True):

@@ -14,6 +14,7 @@ from narval.engines.work.changes import LeaseEnded, Reminded, WakeSet
 from narval.engines.work.claims import escalate, hand_back
 from narval.engines.work.decision import WorkDecision
 from narval.engines.work.moments import after, deadline_at, escalation_at, lease_end, next_moment, reminder_at
+from narval.engines.work.notices import sending
 
 
 def settle(decision: WorkDecision) -> None:
@@ -48,6 +49,7 @@ def do_what_is_due(decision: WorkDecision) -> None:
         _remind(decision, reminder)
     while (escalation := escalation_at(decision)) is not None and escalation <= now:
         escalate(decision)
+    sending.try_again(decision)
     deadline = deadline_at(decision)
     if deadline is not None and deadline <= now and not decision.state.over:
         ending.end_by_deadline(decision)

@@ -13,7 +13,7 @@ from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Failure, Signalled
 from narval.engines.work.changes import ClaimReleased, GivenUp, TurnedAway, WorkChange
-from narval.engines.work.eligibility import answerers, asked, offers
+from narval.engines.work.eligibility import asked, offers
 from narval.engines.work.state import WorkState
 
 MOST_TURNED_AWAY = 20
@@ -50,7 +50,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
             found.update(dict.fromkeys(requesters, "whoever asked may not answer"))
         for step in rules.steps:
             why = f"whoever answered at {step} may not answer here"
-            found.update(dict.fromkeys(answerers(self.view, self.state, step), why))
+            found.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
         return found
 
     def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
@@ -84,9 +84,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def eligible(self, level: int | None = None) -> dict[str, Right]:
         """All who may answer now and have not, each with the right that counts."""
-        out = self.out()
-        found = {person.name: self.right_of(person.name, out, level) for person in self.people.people}
-        return {name: right for name, right in found.items() if right is not None}
+        out, day, found = self.out(), self.day, dict[str, Right]()
+        for audience in offers(self.definition, self.state, level):
+            for name, right in self.people.eligible(*audience, out, day).items():
+                found[name] = min(found.get(name, right), right, key=_own_first)
+        return found
 
     def to_be_told(self) -> tuple[str, ...]:
         """The people who may act: the claimant, else all who may answer (P32)."""

@@ -1,16 +1,10 @@
-"""To whom an item is offered (P17, P25, P33), and who may not answer it: who answered at another step (P29).
-Who holds which role the directory tells, at each act (P18).
-"""
+"""To whom an item is offered (P17, P25, P33). Who holds which role the directory tells, at each act (P18)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from lxml import etree
-
 from narval.definitions.work.definition import WorkDefinition
-from narval.engines.view import View
 from narval.engines.work.state import Handed, WorkState
 
 
@@ -50,26 +44,3 @@ def offers(
 def asked(work: WorkDefinition, state: WorkState) -> str:
     """A text of who is asked."""
     return " or ".join(dict.fromkeys(map(str, offers(work, state))))
-
-
-# --- exclusions -----------------------------------------------------------------------------------------
-
-
-def answerers(view: View, state: WorkState, step: str) -> Iterator[str]:
-    """The people who answered the items of a step, in the runs that called this one, directly or not."""
-    caller = state.caller
-    while caller is not None:
-        for eid in view.context(caller.run):
-            element = view.element(eid)
-            made_by = element.origin.run if element is not None and element.origin is not None else 0
-            asked = view.caller(made_by) if made_by else None
-            if element is not None and asked is not None and asked.step == step:
-                attributes = element.attributes
-                if attributes.get("work") == str(made_by):
-                    yield from _people_in(element.tree())
-        caller = view.caller(caller.run)
-
-
-def _people_in(answer: etree._Element) -> Iterator[str]:
-    yield from str(answer.get("by") or "").split()
-    yield from (str(vote.get("by")) for vote in answer.iterchildren("vote"))

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 
 from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Command
-from narval.engines.events import Cancelled, Event, Failure, Signalled, Started, TimerFired
+from narval.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
 from narval.engines.view import View
-from narval.engines.work import acts, deadlines, ending, offering
+from narval.engines.work import acts, deadlines, ending
 from narval.engines.work.apply import APPLY
 from narval.engines.work.apply import apply as apply
-from narval.engines.work.changes import GivenUp, Notified, TokenSpent, WorkChange
+from narval.engines.work.asking import offering
+from narval.engines.work.changes import GivenUp, Notified, WorkChange
 from narval.engines.work.decision import NotSoError, WorkDecision
 from narval.engines.work.explain import diagnose as diagnose
 from narval.engines.work.explain import explain as explain
@@ -23,6 +24,7 @@ from narval.engines.work.explain import parts as parts
 from narval.engines.work.explain import render as render
 from narval.engines.work.explain import waiting_for as waiting_for
 from narval.engines.work.graph import graph as graph
+from narval.engines.work.notices import sending, tokens
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import ACTS_ON_ITEMS
 
@@ -48,6 +50,7 @@ def advance(
 ) -> tuple[list[WorkChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
     decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    was_over = state.over
     match event:
         case Signalled():
             _signalled(decision, event)
@@ -57,8 +60,14 @@ def advance(
             deadlines.woken(decision, event.wake)
         case Cancelled() if not state.over:
             ending.withdraw(decision, event)
+        case Returned() if not state.over:
+            sending.returned(decision, event)
     if not state.over:
+        if not isinstance(event, Returned):
+            sending.settle(decision)
         deadlines.settle(decision)
+    elif not was_over and state.notices:
+        sending.tell_end(decision, _ended(state))
     return decision.changes, decision.commands
 
 
@@ -97,15 +106,17 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
     elif state.status == "ready":
         decision.refuse(event, "no-item", "it is not offered yet; ask again")
     else:
-        if event.act.token and event.act.token in state.spent:
-            decision.turn_away(event, Failure("token-spent", "this was answered by that mail already"))
-            return
-        try:
-            acts.act(decision, event)
-        except NotSoError as error:
-            decision.turn_away(event, error.failure)
-            return
-        _spend_token(decision, event)
+        failure = tokens.refusal(decision, event)
+        if failure is None:
+            try:
+                acts.act(decision, event)
+            except NotSoError as error:
+                failure = error.failure
+        if failure is None:
+            tokens.spend(decision, event)
+        else:
+            decision.turn_away(event, failure)
+            tokens.refused(decision, event, failure)
 
 
 def _ended(state: WorkState) -> str:
@@ -130,12 +141,6 @@ def _note(decision: WorkDecision, event: Signalled) -> bool:
     return True
 
 
-def _spend_token(decision: WorkDecision, event: Signalled) -> None:
-    """Record that the token of an act is used (P63)."""
-    if event.act is not None and event.act.token:
-        decision.change(TokenSpent(event.at, event.act.token, event.by))
-
-
 def _notified(decision: WorkDecision, event: Signalled) -> None:
     way = event.act.way if event.act is not None else ""
     to, message, why = (_text(event, name) for name in ("to", "message", "why"))
@@ -146,6 +151,8 @@ def _notified(decision: WorkDecision, event: Signalled) -> None:
 def _turned_away(decision: WorkDecision, event: Signalled) -> None:
     """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
     decision.turn_away(event, Failure(_text(event, "kind"), _text(event, "message")))
+    if not decision.state.over:
+        tokens.count_fruitless(decision, event)
 
 
 def _review(decision: WorkDecision, event: Signalled) -> None:

@@ -14,7 +14,13 @@ LAST_MOMENT = 253_402_214_400.0
 
 def next_moment(decision: WorkDecision) -> float | None:
     """The next moment of an item; None if it waits for people alone."""
-    moments = (lease_end(decision), reminder_at(decision), escalation_at(decision), deadline_at(decision))
+    moments = (
+        lease_end(decision),
+        reminder_at(decision),
+        escalation_at(decision),
+        deadline_at(decision),
+        *(notice.due for notice in decision.state.notices.values()),
+    )
     return min((moment for moment in moments if moment is not None), default=None)
 
 

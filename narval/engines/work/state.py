@@ -44,12 +44,33 @@ class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     until: float | None = None
 
 
+class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A notice to a person: why, until when its token counts (None: it has none), how often it was tried.
+
+    `due` is the moment of the next try. Its `standing` is live, spent, or void; `fruitless` counts the mails
+    that had its token and were no answer.
+    """
+
+    to: str
+    why: str
+    until: float | None = None
+    tries: int = 1
+    due: float | None = None
+    standing: str = "live"
+    fruitless: int = 0
+
+    def counts(self, now: float) -> bool:
+        """True while somebody can answer by its token."""
+        return self.standing == "live" and self.until is not None and now < self.until
+
+
 class WorkState(RunState, omit_defaults=True):
     """A work item.
 
     `shown` is the SHA-256 of what is shown. `people` are those named for the work and for each escalation;
     `level` is the number of escalations taken. `named` are those to whom it was reassigned or delegated when
-    `named_level` escalations had been taken. `handed` are the delegations that still hold.
+    `named_level` escalations had been taken. `handed` are the delegations that still hold. `notices` go to
+    people, by the calls that carry them.
     """
 
     KIND: ClassVar[str] = "work item"
@@ -84,6 +105,15 @@ class WorkState(RunState, omit_defaults=True):
     answer: int = 0
     ended_by: str = ""
     ended_why: str = ""
+    notices: dict[str, Notice] = {}
+
+    @property
+    def answerers(self) -> Iterator[str]:
+        """The people whose answers it has; of one that was withdrawn none count."""
+        if self.status != "withdrawn":
+            yield from self.votes
+        if self.status == "done":
+            yield from self.ended_by.split()
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The claim, the votes and the refusals so far."""

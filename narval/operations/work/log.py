@@ -15,7 +15,15 @@ from narval.operations.work.items import WorkLook, onlooker
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 
-_TOLD = {kind.__name__ for kind in changes.__args__} - {"WakeSet", "Asked", "Renewed"}
+_TOLD = {kind.__name__ for kind in changes.__args__} - {
+    "WakeSet",
+    "Asked",
+    "Renewed",
+    "NoticeAsked",
+    "NoticePutOff",
+    "TokensVoided",
+    "Fruitless",
+}
 """The changes of an item that tell something of people."""
 
 _MOMENTS = frozenset({"until", "due", "deadline"})

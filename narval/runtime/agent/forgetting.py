@@ -57,11 +57,12 @@ def forget_at_once(transaction: Transaction, run: int) -> None:
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
 
-    What people did stays as long as the home keeps that, though its caller is forgotten (P38).
+    What people did stays as long as the home keeps that, though its caller is forgotten (P38). Of a family
+    that goes on and has asked people nothing goes: with the top-level run it all does (P29).
     """
     memory, runs = transaction.agent.memory, transaction.agent.runs
     top = runs.get(job.run)
-    if top is None or top.active or _keep(transaction, top):
+    if top is None or top.active or runs.families.needs(top) or _keep(transaction, top):
         return
     stays = partial(_stays, transaction)
     room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)

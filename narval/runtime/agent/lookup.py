@@ -1,4 +1,4 @@
-"""Lookup: the versions of definitions that count for a run (N31), and the directory of people (P15)."""
+"""Lookup: versions of definitions for a run (N31), the directory of people (P15), their mail server (P60)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Lookup:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.people = Directory()
+        self.mail: Mapping[str, str] | None = None
+        """The account by which people are written to (P60); None without one."""
 
     def use(self, library: Library) -> None:
         """Let the definitions of `library` be the current ones."""
@@ -25,6 +27,10 @@ class Lookup:
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""
         self.people = people
+
+    def use_mail(self, account: Mapping[str, str] | None) -> None:
+        """Let people be written to by this account from now on."""
+        self.mail = account
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.

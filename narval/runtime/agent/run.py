@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from narval.definitions.kinds import ASKS
 from narval.definitions.library import Library
 from narval.engines.effects import InForce
 from narval.engines.engine import Engine
 from narval.engines.events import Caller, Failure
-from narval.engines.registry import engine_of_run
-from narval.errors import StoreError
 from narval.memory.elements.element import Element, Origin
 from narval.memory.memory import Memory
-from narval.runtime.store.batch import RunRow
 
 SNAPSHOT_AFTER = 1024
 """A run's state is saved whole after so many entries, or more when it is large."""
@@ -44,7 +42,8 @@ class Run(InForce, eq=False):
     from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
     and `depth` how many called one another down to it, both counted. `ancestors` are the runs that it
     descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
-    that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8).
+    that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8). `past` is who
+    answered it and which run it goes on from, as others ask; None until they did, or while it is active.
     """
 
     eid: int
@@ -73,6 +72,7 @@ class Run(InForce, eq=False):
     depth: int = 1
     ancestors: Mapping[str, int] = {}
     transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    past: tuple[tuple[str, ...], int] | None = None
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -131,11 +131,15 @@ class Run(InForce, eq=False):
         """Drop state and definition: from now on the journal has them."""
         self.definition = self.state = None
 
+    def recall(self, past: tuple[tuple[str, ...], int]) -> None:
+        """Know of a state that does not change any more."""
+        self.past = past
+
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
-        if self.caller is not None and not self.caller.run and state.caller is not None:
-            self.caller = state.caller  # of another agent's call the row has but a part
+        if state.caller is not None and not (state.caller.run and state.caller.held is None):
+            self.caller = state.caller  # the row has but a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -168,32 +172,6 @@ def origin_of(run: Run) -> Origin | None:
     return Origin(run.caller.run, run.caller.step, run.caller.call)
 
 
-def row_of(run: Run) -> RunRow:
-    """A run as a row of the store; where another agent called it, the row names that in place of a step."""
-    caller: tuple[int | None, str, str] = (None, "", "")
-    if run.caller is not None:
-        caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
-    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
-
-
-def run_of(row: RunRow) -> Run:
-    """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
-    caller = None
-    if row.parent_run is not None:
-        step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)
-        caller = Caller(row.parent_run, step, row.parent_call, agent=agent)
-    try:
-        engine, now = engine_of_run(row.kind), (row.ended, row.phase, row.state, row.error)
-    except KeyError:
-        raise StoreError(
-            f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
-            "not; put back a backup (docs/store.md)"
-        ) from None
-    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*known, *now, by=row.by, actor=row.actor)
-
-
 class Families:
     """The families of runs under way: a top-level run, and all that were called by it, directly or not.
 
@@ -203,6 +181,8 @@ class Families:
     def __init__(self, depth: int = 100, size: int = 10_000) -> None:
         self._depth, self._size = depth, size
         self._active: dict[int, int] = {}
+        self._items: dict[int, dict[str, dict[int, None]]] = {}
+        """The items of each family that has any, by the step that asked, over or not."""
         self._warned: dict[int, None] = {}
         self._full: dict[int, None] = {}
         """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
@@ -215,8 +195,10 @@ class Families:
         """Know a run as one of the family of who called it, if that is known, or of its own."""
         if caller is not None:
             run.family, run.depth = caller.family, caller.depth + 1
-        else:
-            run.family = run.eid
+        else:  # of one that is forgotten, what it called is all that is known
+            run.family = (run.caller.run if run.caller is not None else 0) or run.eid
+        if run.caller is not None and run.engine.definition_kind in ASKS:
+            self._items.setdefault(run.family, {}).setdefault(run.caller.step, {})[run.eid] = None
         if run.active:
             self._active[run.family] = self._active.get(run.family, 0) + 1
 
@@ -228,6 +210,24 @@ class Families:
         else:
             self._warned.pop(run.family, None)
             self._full.pop(run.family, None)
+
+    def forget(self, run: Run) -> None:
+        """Know an item no more."""
+        steps = self._items.get(run.family, {}) if run.caller is not None else {}
+        if run.caller is not None and run.eid in (items := steps.get(run.caller.step, {})):
+            del items[run.eid]
+            if not items:
+                del steps[run.caller.step]
+            if not steps:
+                del self._items[run.family]
+
+    def items(self, family: int, step: str) -> Iterable[int]:
+        """The items that a step has asked for anywhere in a family, the oldest first (P29)."""
+        return self._items.get(family, {}).get(step, ())
+
+    def needs(self, run: Run) -> bool:
+        """True of a run whose family goes on and has asked people: who answered is asked for (P29)."""
+        return run.family in self._active and run.family in self._items
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
         """The failure of a call that would make its family too deep or too large; None if it may be made."""
@@ -295,7 +295,7 @@ class RunTable(dict[int, Run]):
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
-                self.by_call[run.caller.call] = run.eid
+                self.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
         self._memory.show_run(run.eid, run.kind, self._show)
 
     def end(self, run: Run) -> None:
@@ -306,8 +306,9 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._note_failure(run)
-        if run.caller is not None and self.by_call.get(run.caller.call) == run.eid:
-            del self.by_call[run.caller.call]
+        for call in run.caller.calls if run.caller is not None else ():
+            if self.by_call.get(call) == run.eid:
+                del self.by_call[call]
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)
@@ -319,6 +320,7 @@ class RunTable(dict[int, Run]):
         if run is None:
             return
         self._memory.hide_run(eid, run.kind)
+        self.families.forget(run)
         self.counts[run.kind, run.phase] -= 1
         self.children.pop(eid, None)
         if run.caller is not None:

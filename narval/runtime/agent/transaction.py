@@ -18,7 +18,8 @@ from narval.memory.elements.element import Element, Origin
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import Job, StartRun, encode_job
-from narval.runtime.agent.run import Run, row_of
+from narval.runtime.agent.recovery import row_of
+from narval.runtime.agent.run import Run
 from narval.runtime.agent.waiting import Telling, Told, told
 from narval.runtime.store.batch import Batch, MomentRow, Offer
 

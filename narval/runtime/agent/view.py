@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.replay import past
 from narval.runtime.agent.run import Run
 from narval.runtime.home.schemas import Schemas
 
@@ -32,6 +33,10 @@ TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
 """Tells a run within a turn what a call gave back, and sends to other agents what is for them."""
 
 
+Hear = Callable[[Any, Returned | Produced], Returned | Produced]
+"""Takes out of what a call gave, within a turn, what is for somebody else."""
+
+
 class Surroundings(msgspec.Struct):
     """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
     other agents.
@@ -43,6 +48,8 @@ class Surroundings(msgspec.Struct):
     tell_and_send: TellAndSend
     correspond: Callable[[Any], None] = lambda turn: None
     """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
+    hear: Hear = lambda turn, event: event
+    """Takes the answers to work out of the mails that a call gave, and hands them over (P68)."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements by other schemas from now on."""
@@ -122,6 +129,16 @@ class TurnView(LiveMemory):
         while known is not None and known.caller is not None:
             known = self._agent.runs.get(known.caller.run)
         return known.by if known is not None else ""
+
+    def answered_at(self, run: int, step: str) -> Iterator[str]:
+        """The people who answered other items of a step in the top-level run that a run belongs to."""
+        agent, known = self._agent, self._agent.runs.get(run)
+        while known is not None:
+            for eid in agent.runs.families.items(known.family, step):
+                if eid != run:
+                    yield from past(agent, agent.runs[eid])[0]
+            top = agent.runs.get(known.family)
+            known = agent.runs.get(past(agent, top)[1]) if top is not None else None
 
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""

@@ -47,6 +47,7 @@ class SettingsInForce:
             participant.loop.agent.keep_history(now.history_entries)
             participant.loop.agent.runs.families.limit(now.run_depth, now.run_family)
             participant.dispatcher.limit(now.call_timeout)
+            participant.loop.agent.lookup.use_mail(now.mail)
         self._executor.limit(now.limits)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)

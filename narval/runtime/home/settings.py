@@ -13,7 +13,7 @@ import msgspec
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
-from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, zone
+from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
 from narval.source.text import Source
 
 FILE = "etc/narval.toml"
@@ -24,6 +24,9 @@ AT_START = ("timezone", "durability", "store", "forget_after", "work_kept")
 
 AGENT = "agent"
 """The table with the settings of the home's own agent."""
+
+MAIL = "mail"
+"""The table with the server by which people are written to."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -77,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     called, directly or not, may be under way with it. `xslt_folders`: what transforms may
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
     `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
+    `mail`: by which server and from which address people are written to (P60; None: they are not).
     `agent`: what is said of the home's own agent alone.
     """
 
@@ -101,6 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fetch_allow: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
+    mail: Mapping[str, str] | None = None
     agent: Given = MappingProxyType({})
 
     @classmethod
@@ -151,11 +156,46 @@ def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None
 def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     values = file.read(READERS)
     own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
+    mail = _mail(file) if MAIL in values else None
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
-    return Settings(**{**values, AGENT: own}), []
+    return Settings(**{**values, AGENT: own, MAIL: mail}), []
+
+
+def _mail(file: TomlFile) -> Mapping[str, str]:
+    """The account of `[mail]`: the values of an outbox, and from whom its mails are."""
+    values = file.read(MAIL_READERS, MAIL)
+    if not file.faults and not ("from" in values and ("host" in values) != ("path" in values)):
+        needed = 'from = "narval@example.org", and host = "smtp.example.org" or the path of a Maildir'
+        file.note((MAIL,), f"expected {needed}, found {', '.join(values) or 'nothing'}")
+    return MappingProxyType(values)
+
+
+def _address(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[!-?A-~]+@[A-Za-z0-9.-]+", value):
+        raise ValueError('an address, such as "narval@example.org"')
+    return value
+
+
+def _port(value: object) -> str:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 65536:
+        raise ValueError("the number of a port")
+    return str(value)
+
+
+MAIL_READERS: Mapping[str, Reader] = {
+    "from": _address,
+    "name": text,
+    "host": text,
+    "port": _port,
+    "tls": one_of("implicit", "starttls", "none"),
+    "user": text,
+    "secret": text,
+    "path": text,
+}
+"""The readers of `[mail]`, as the attributes of an `outbox` are called (docs/mail.md)."""
 
 
 def _folders(value: object) -> tuple[str, ...]:
@@ -213,6 +253,7 @@ READERS: Mapping[str, Reader] = {
     "fetch_allow": _places,
     "log_level": one_of("debug", "info", "warning", "error"),
     "columns": _columns,
+    MAIL: lambda value: value,
     AGENT: lambda value: value,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""

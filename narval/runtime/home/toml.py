@@ -58,23 +58,24 @@ class TomlFile:
             table = table.get(word, {})
         if not isinstance(table, dict):
             what = f"{'.'.join(within)}: expected a table, [{'.'.join(within)}], found {table!r:.80}"
-            self._note(within, what, of_value=True)
+            self.note(within, what, of_value=True)
             return {}
         values: dict[str, Any] = {}
         for key, value in table.items():
             at, shown = (*within, key), ".".join((*within, key))
             if (read := readers.get(key)) is None:
-                self._note(at, f"unknown setting {shown!r}{closest(key, readers)}")
+                self.note(at, f"unknown setting {shown!r}{closest(key, readers)}")
                 continue
             try:
                 values[key] = read(value)
             except ValueError as error:
                 inner = error.at if isinstance(error, InnerError) else ()
                 found = _within(value, inner)
-                self._note((*at, *inner), f"{shown}: expected {error}, found {found!r:.80}", of_value=True)
+                self.note((*at, *inner), f"{shown}: expected {error}, found {found!r:.80}", of_value=True)
         return values
 
-    def _note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
+    def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
+        """Note a fault of the key at a path, or of its value."""
         if self._text is not None:
             place = self._text.value(*path) if of_value else self._text.key(*path)
             self.faults.append(self._text.source.fault(message, *place))

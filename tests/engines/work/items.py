@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from narval.definitions.people.directory import Directory, Person
@@ -37,7 +38,18 @@ class Office(Dialogue):
 
     def __init__(self, *texts: Any, people: Directory | None = None) -> None:
         super().__init__(*texts)
+        self.answered_at = self._answered_at
         self.people = people if people is not None else directory()
+
+    def _answered_at(self, run: int, step: str) -> Iterator[str]:
+        for other, caller in self.callers.items():
+            is_asked = caller is not None and caller.step == step and other != run
+            if is_asked and self._top(other) == self._top(run):
+                yield from self.states[other].answerers
+
+    def _top(self, run: int) -> int:
+        caller = self.callers.get(run)
+        return run if caller is None else self._top(caller.run)
 
     def offers(self, name: str = "g.w", *elements: int) -> int:
         """An item is asked for; its number."""

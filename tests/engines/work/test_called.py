@@ -48,6 +48,103 @@ def test_P29_of_a_nested_plan_the_steps_of_those_that_called_it_count() -> None:
     assert office.refusal(second, "ann", "refuse") == ""
 
 
+def test_P29_who_answered_in_a_plan_beside_is_excluded_too() -> None:
+    looks = recipe("g.looks", step("look", "g.first", type="work"), start="look", end="look")
+    signs = recipe("g.signs", step("sign", "g.again", type="work"), start="sign", end="sign")
+    top = recipe(
+        "g.top",
+        step("a"),
+        step("one", "g.looks", type="recipe"),
+        step("two", "g.signs", type="recipe"),
+        step("z"),
+        transition("t", "a", "one two"),
+        transition("u", "one two", "z"),
+    )
+    office = Office(FIRST, AGAIN, looks, signs, top, action("m.a"), action("m.z"))
+    office.add("<request/>")
+
+    def begins() -> tuple[int, int]:
+        plan = office.start("g.top")
+        office.returned("a", run=plan)
+        first = office.begins("look", run=office.begins("one", run=plan))
+        return first, office.begins("sign", run=office.begins("two", run=plan))
+
+    first, second = begins()
+    _, other = begins()
+    office.act(second, "ann", "claim")
+    office.act(first, "ann", "answer")
+    assert office.refusal(second, "ann", "answer") == "excluded"
+    office.act(other, "ann", "answer")
+    assert office.state(other) == "done", "in another top-level run she may"
+
+
+def test_P29_of_a_foreach_whoever_answered_for_any_element_is_excluded() -> None:
+    each = recipe(
+        "g.each",
+        step("look", "g.first", type="work", foreach="request"),
+        step("sign", "g.again", type="work"),
+        transition("t", "look", "sign"),
+        start="look",
+        end="sign",
+    )
+    office = Office(FIRST, AGAIN, each)
+    requests = [office.add(f'<request n="{number}"/>') for number in range(2)]
+    office.start("g.each")
+    for request, person in zip(requests, ("ann", "ben"), strict=True):
+        item = office.begins("look", given=request)
+        office.act(item, person, "answer")
+        office.answers(item)
+    second = office.begins("sign")
+    assert [office.refusal(second, person, "claim") for person in ("ann", "ben", "cid")] == [
+        "excluded",
+        "excluded",
+        "",
+    ]
+
+
+def test_P29_votes_count_where_the_item_goes_on_and_not_once_it_is_withdrawn() -> None:
+    voted = work(REQUEST + '<outcome name="ok" needs="2"/>', name="g.first")
+    both = recipe(
+        "g.both",
+        step("a"),
+        step("look", "g.first", type="work"),
+        step("sign", "g.again", type="work"),
+        step("z"),
+        transition("t", "a", "look sign"),
+        transition("u", "look sign", "z"),
+    )
+    office = Office(voted, AGAIN, both, action("m.a"), action("m.z"))
+    office.add("<request/>")
+    office.start("g.both")
+    office.returned("a")
+    first, second = office.begins("look"), office.begins("sign")
+    office.act(first, "ann", "answer")
+    assert office.refusal(second, "ann", "claim") == "excluded"
+    office.act(first, "ann", "take_back")
+    office.act(second, "ann", "claim")
+    office.act(second, "ann", "release")
+    office.act(first, "ann", "answer")
+    office.cancel(first)
+    office.act(second, "ann", "claim")
+
+
+def test_P29_of_a_process_the_nodes_count() -> None:
+    process = """<process-definition name="p">
+      <node name="look" type="work" isStart="true"><custom><target>g.first</target></custom>
+        <arc to="sign"/></node>
+      <node name="sign" type="work"><custom><target>g.again</target></custom></node>
+    </process-definition>"""
+    office = Office(FIRST, AGAIN, process)
+    office.add("<request/>")
+    run = office.start("p", kind="process")
+    first = office.begins("look", run=run)
+    office.act(first, "ann", "answer")
+    office.answers(first)
+    second = office.begins("sign", run=run)
+    assert office.refusal(second, "ann", "answer") == "excluded"
+    office.act(second, "ben", "answer")
+
+
 def test_P4_the_caller_says_which_element_is_given_to_which_input() -> None:
     pair = work('<input id="a"><match>request</match></input><input id="b"><match>request</match></input>')
     asks = recipe(

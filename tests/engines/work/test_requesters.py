@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from narval.definitions.people.directory import Directory, Person
-from narval.engines.work import requesters as rooms
-from narval.engines.work.requesters import Requesters, requesters
+from narval.engines.work.asking import requesters as rooms
+from narval.engines.work.asking.requesters import Requesters, requesters
 from narval.memory.elements.element import Element, Origin
 from tests.engines.work.items import Office, work
 

@@ -13,7 +13,7 @@ import pytest
 from bench.homes import fill
 from narval.runtime.home.home import Home
 from narval.runtime.store import statements
-from narval.runtime.store.sql import Tables
+from narval.runtime.store.reading import Tables
 from narval.surfaces.cli.without_daemon import LookedAtHome
 
 RUNS = 100_000
@@ -24,7 +24,7 @@ WHOLE = {
     "agents": {"SCAN agents"},
     "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
     "waiting messages": {"SCAN messages"},
-    "messages of sender": {"SCAN messages"},  # for a listing
+    "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},

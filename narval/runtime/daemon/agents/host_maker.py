@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from narval.definitions.library import Library
-from narval.engines.commands import SEND
+from narval.engines.commands import NOTICE, SEND
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
-from narval.runtime.agent.recovery import restore
+from narval.runtime.agent.recovery import blank
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.in_flight import CallsInFlight
+from narval.runtime.calls.people.mail.way import MailWay
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
 from narval.runtime.calls.targets import CallTargets
@@ -63,13 +64,14 @@ class HostMaker:
         calls: CallsInFlight | None = None,
         record_only: bool = False,
     ) -> AgentHost:
-        """The host of an agent, with the memory its store has, at work without a break `since` a moment.
+        """The host of an agent, at work without a break `since` a moment.
 
-        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. Its runs are not
-        restored yet. With `record_only` it records what it is asked and does nothing else. Raises StoreError.
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. It is
+        blank: nothing is restored yet. With `record_only` it records what it is asked and does nothing else.
+        Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
-        agent: AgentState = restore(
+        agent: AgentState = blank(
             library,
             self.store.of(number),
             zone=own.timezone or machine_zone(),
@@ -79,18 +81,19 @@ class HostMaker:
             history_entries=settings.history_entries,
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
+        agent.lookup.use_mail(settings.mail)
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
+        way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
             CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
-            home=self._folder,
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={"node": NodeCalls(agent, targets).prepare},
+            preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},
             in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
@@ -102,6 +105,7 @@ class HostMaker:
                 self._is_up_to_date,
                 partial(send_outputs, mail),
                 mail.calls.correspond,
+                way.hear,
             ),
             dispatcher.dispatch,
             dispatcher.answer,

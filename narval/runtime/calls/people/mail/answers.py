@@ -1,0 +1,71 @@
+"""Answers by mail: what a person wrote (P61), and whether a server vouches for who wrote it (P65)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+ACTS = ("claim", "release", "refuse")
+"""The words that are no outcomes, and may stand on the first line."""
+
+_FIELD = re.compile(r"([A-Za-z][\w.-]*)[ \t]*:[ \t]*(.*)")
+
+
+class MailAnswer(NamedTuple):
+    """The act that a mail asks for, and its arguments."""
+
+    act: str
+    arguments: dict[str, Any]
+
+
+def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer | None:
+    """The act that a text asks for; None for a text that is no answer.
+
+    The first line that is neither blank nor quoted is an outcome or another act, alone. The lines after it,
+    up to a blank one, a quotation or `-- `, are fields.
+    """
+    lines = [line.strip() for line in body.splitlines()]
+    first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
+    if first is None:
+        return None
+    word, fields = lines[first].lower(), dict[str, Any]()
+    if word not in outcomes and word not in ACTS:
+        return None
+    for line in lines[first + 1 :]:
+        if not line or line.startswith(">") or line == "--":
+            break
+        found = _FIELD.fullmatch(line)
+        if found is None:
+            return None
+        fields.setdefault(found[1], []).append(found[2])
+    if word in outcomes:
+        return MailAnswer("answer", {"outcome": word, "fields": fields})
+    return MailAnswer(word, {"reason": " ".join(fields.get("reason", ()))})
+
+
+# --- who wrote it ---------------------------------------------------------------------------------------
+
+
+_COMMENT = re.compile(r"\((?:[^()\\]|\\.)*\)")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def is_authentic(results: str, sender: str) -> bool:
+    """True if the results of a server (RFC 8601) say that a mail comes from the domain of its sender: dmarc
+    passed, or dkim with a signature of that domain or of one above.
+    """
+    domain = sender.rpartition("@")[2].lower()
+    text = _QUOTED.sub(" ", results)
+    while (bare := _COMMENT.sub(" ", text)) != text:
+        text = bare
+    for result in text.split(";"):
+        words = re.sub(r"\s*=\s*", "=", result).lower().split()
+        said: Mapping[str, str] = dict(word.split("=", 1) for word in words if "=" in word)
+        of = (said.get("header.d") or said.get("header.i", "").rpartition("@")[2]).strip(".")
+        signs = "." in of and (domain == of or domain.endswith(f".{of}"))
+        if words and words[0] == "dmarc=pass" and said.get("header.from", domain) == domain:
+            return True
+        if words and words[0] == "dkim=pass" and signs:
+            return True
+    return False

@@ -1,0 +1,92 @@
+"""Answers to notices, as they come in: recognised, and handed to the item in the turn that brings the mail.
+
+A mail without a token that counts is not answered, and nothing says that it came (P64). What is no answer, or
+comes from somebody else, is recorded of the item as turned away (P66).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.engines.events import PersonsAct, Signalled
+from narval.memory.elements.element import local_name, parse
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.people.mail.answers import is_authentic, read_answer
+from narval.runtime.calls.people.mail.tokens import KEY, TOKEN, hash_of, notice_of
+
+if TYPE_CHECKING:
+    from narval.runtime.agent.run import Run
+
+log = logging.getLogger("narval.people")
+
+WORK = "work"
+
+
+def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
+    """Tell an item what a mail says, if it is one and brings a token of that item."""
+    token = TOKEN.search(xml)
+    if token is None or not xml.startswith(b"<email"):
+        return
+    mail = parse(xml)
+    key = turn.agent.store.meta.get(KEY)
+    if local_name(mail.tag) != "email" or key is None:
+        return
+    if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
+        return  # its mailbox was read before (N37)
+    found = TOKEN.search(mail.get("subject", "").encode()) or token
+    given, item = found[0].decode().lower(), turn.agent.runs.active.get(int(found[1]))
+    if item is None or item.engine.kind != WORK or item.state is None:
+        return
+    call = notice_of(bytes.fromhex(key), agent, item.state, given)
+    if call is None:
+        log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
+        return
+    _tell(turn, item, mail, hash_of(given), call)
+
+
+def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
+    person, people = item.state.notices[call].to, turn.agent.lookup.people
+    name, arguments = "turned-away", dict[str, Any]()
+    known = people.by_address(mail.get("from", ""))
+    if (why := _no_answer(mail)) is not None:
+        arguments = {"kind": "no-answer", "message": why}
+    elif known is None or known.name != person:
+        message = f"expected a mail of {person}, got one from {mail.get('from', 'nobody')}"
+        arguments = {"kind": "not-authentic", "message": message}
+    elif people.mail_trust and not _is_vouched_for(mail, people.mail_trust):
+        message = f"{people.mail_trust} does not vouch for {mail.get('from')}"
+        arguments = {"kind": "not-authentic", "message": message}
+    else:
+        outcomes = [outcome.name for outcome in item.definition.outcomes]
+        answer = read_answer(mail.findtext("body") or "", outcomes)
+        if answer is None:
+            wanted = "an outcome alone on the first line above what is quoted"
+            arguments = {"kind": "no-answer", "message": f"expected {wanted}"}
+        else:
+            name, arguments = answer
+    by = known.name if known is not None else ""
+    act = PersonsAct("mail", mail.get("key", ""), token)
+    told = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
+    turn.tell(item.eid, replace(told, signal=str(turn.agent.numbers.last + 1)))
+
+
+def _no_answer(mail: etree._Element) -> str | None:
+    """The reason why a mail cannot be an answer (P66); None if it may be one."""
+    for sign in ("auto", "list"):
+        if mail.get(sign):
+            return f"it is no mail that a person wrote to us: {sign}={mail.get(sign)}"
+    body = mail.find("body")
+    if body is None or body.get("html") or body.get("truncated"):
+        return "it has no plain text, or too much of it"
+    return None
+
+
+def _is_vouched_for(mail: etree._Element, server: str) -> bool:
+    """True if the results of the trusted server say so; those of others do not count (P65)."""
+    found = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
+    first = next(found, None)
+    return first is not None and is_authentic(first.text or "", mail.get("from", ""))

@@ -1,0 +1,58 @@
+"""Tokens: by which a reply to a notice is known to be one (P62, P64).
+
+A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key that the store
+keeps, and from what it stands for; so it is kept nowhere, and a notice that is sent again has the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b32encode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from narval.engines.work.state import WorkState
+
+KEY = "mail_key"
+"""The fact of the store that has the key of an agent, in hexadecimal."""
+
+TOKEN = re.compile(rb"([0-9]{1,18})-([a-z2-7]{16})-([a-z2-7]{24})", re.IGNORECASE)
+
+BLANK = b"[token]"
+
+
+def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: str, until: float) -> str:
+    """The token for one person, one item, one text; `call` is the outside id of the call that carries it."""
+    nonce = _mac(key, 10, "nonce", call)
+    return f"{item}-{nonce}-{_mac(key, 15, agent, str(item), person, nonce, shown, repr(until))}"
+
+
+def _mac(key: bytes, size: int, *words: str) -> str:
+    told = "\0".join(words).encode()
+    return b32encode(hmac.digest(key, told, "sha256")[:size]).decode().lower()
+
+
+def hash_of(token: str) -> str:
+    """The hash by which journal and log name a token."""
+    return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
+    """The notice of an item that brought a token, by its call; compared in constant time (P64)."""
+    found = None
+    for call, notice in state.notices.items():
+        if notice.until is not None:
+            due = token_of(key, agent, state.eid, notice.to, f"{agent}.{call}", state.shown, notice.until)
+            if hmac.compare_digest(due.encode(), token.encode()):
+                found = call
+    return found
+
+
+def blanked(xml: bytes) -> bytes:
+    """An element without the tokens in it, or the parts of them that lie apart (P68)."""
+    for found in {*TOKEN.findall(xml)}:
+        for part in found[1:]:
+            xml = re.sub(re.escape(part), BLANK, xml, flags=re.IGNORECASE)
+    return xml
