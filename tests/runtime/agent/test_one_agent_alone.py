@@ -1,4 +1,4 @@
-"""A home of one agent pays nothing for others that it might have: statements, rows and turns, counted (G22)."""
+"""A home of one agent pays nothing for others it might have: statements, rows, turns, counted (G22)."""
 
 from __future__ import annotations
 
