@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any
 from narval.definitions.people.directory import Directory
 from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.recovery import at_once, restoring_memory
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
@@ -20,8 +21,10 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.runtime.daemon.agents.host_maker import HostMaker
+from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
@@ -31,7 +34,7 @@ from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
-from narval.runtime.home.agents.folders import paths_of
+from narval.runtime.home.agents.folders import AgentFolder, paths_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.people_file import load_people
@@ -67,8 +70,7 @@ class Daemon:
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
-        self.host, self.files = host, files
-        self.logbook, self.agents = logbook, agents
+        self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
         self.since = main_loop.rounds.clock.now()
         self._closing = closing
         self._watcher: FileWatcher | None = None
@@ -112,13 +114,13 @@ class Daemon:
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None) -> None:
-        """Begin to follow the definitions in a memory of their own; `close` ends it.
-
-        `declared` is what `data/memory.xml` would be (N4); None leaves what is declared alone.
+        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
+        `data/memory.xml` would be (N4); None leaves what is declared alone.
         """
         self._collect_output()
         self.files.use(self.files.loaded)
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
+        self.agents.start(self.rounds)
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -195,6 +197,7 @@ class Daemon:
         with self._closing:
             if self._watcher is not None:
                 await self._watcher.close()
+            await self.agents.at_work.restorations.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
             await self.executor.close(0.0)
@@ -280,11 +283,13 @@ def assemble(
     model: Home | None = None,
     executor: Executor | None = None,
     people: Directory | None = None,
+    folders: Mapping[str, AgentFolder] | None = None,
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
     `loaded` is used instead of what `loader` would load, `people` instead of those of the home. `model` is a
     home whose files are read and never written: its definitions are followed; nothing is remembered in it.
+    `folders` are those of the other agents where there is no home to read them in.
     """
     files, bell = home or model, Bell()
     followed = paths_of(files.path, settings.own) if files is not None else ()
@@ -311,8 +316,9 @@ def assemble(
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
+    at_once(restoring_memory(host.agent))
     rounds.add(host)
-    read = HomeFiles.of(loaded, schemas, settings, people)
+    read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
     if home is not None:
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
@@ -320,7 +326,10 @@ def assemble(
     if settings.name in rows:
         raise _taken(settings.name)
     executor.places.share(lambda: len(rows) > 0)
-    at_work = Activations(rows, rounds, maker, files_in_force)
+    followers, calls = files_in_force.followers, DetachedCalls()
+    restorations = Restorations(rows, maker, followers, calls, main_loop.wake)
+    main_loop.expect(restorations.are_under_way)
+    at_work = Activations(rows, rounds, files_in_force, restorations)
     agents = Agents(rows, at_work, store)
 
     def limit_of(name: str) -> int:
