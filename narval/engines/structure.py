@@ -72,12 +72,16 @@ class Finding(msgspec.Struct, frozen=True, order=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """A part that calls a definition, by kind and name, and its ways on: the conditions of each."""
+    """A part that calls a definition, by kind and name, and its ways on: the conditions of each.
+
+    `on_error` are those that take its errors.
+    """
 
     part: str
     line: int
     target: tuple[str, str]
     ways: tuple[tuple[Condition, ...], ...]
+    on_error: tuple[tuple[Condition, ...], ...] = ()
 
 
 @runtime_checkable
@@ -85,7 +89,7 @@ class HasExits(Protocol):
     """An engine whose definitions go on by what their parts are answered (P81)."""
 
     def exits(self, definition: Any, /) -> Iterator[Exit]:
-        """The ways on from each part that calls a definition, without those for errors."""
+        """The ways on from each part that calls a definition."""
 
 
 @runtime_checkable

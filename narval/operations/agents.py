@@ -13,6 +13,7 @@ from narval.memory.elements.element import Element
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import elements_in
+from narval.operations.lookup import command
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.turn import Turn
@@ -25,7 +26,7 @@ from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
 from narval.runtime.home.agents.settings import LIMITS, AgentSettings
 from narval.runtime.messages.envelope import ELEMENT, unseal
-from narval.runtime.store.batch import ACTIVE, AgentRow, MessageRow
+from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow, MessageRow
 from narval.runtime.store.letters import KeptLetter
 
 
@@ -107,7 +108,9 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
 @operation("write")
 async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
     """Let an agent do nothing until it is resumed: what it is asked is recorded and waits."""
-    return _form(daemon, await daemon.agents.suspend(name, reason or "as asked"))
+    row = daemon.agents.rows.find(name)
+    known = row.why if row.state == SUSPENDED and not is_held(row) else ""
+    return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
 
 
 @operation("write")
@@ -217,7 +220,8 @@ def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
     for row in daemon.store.letters.dead(daemon.agent.store.agent):
         if row.line == letter and letter not in turn.transaction.batch.letters_settled:
             return row
-    raise RequestError(f"there is no dead letter {letter}; `narval letters --dead` lists those there are")
+    listed = command(daemon, "letters --dead")
+    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists those there are")
 
 
 def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:
@@ -251,6 +255,10 @@ def _said(settings: AgentSettings) -> dict[str, Any]:
     """The settings of an agent but its limits, as plain data."""
     said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
     said = {key: value for key, value in said.items() if key not in LIMITS}
+    if said["receives"] is not None:
+        said["receives"] = [
+            {"from": rule["sender"], "elements": rule["elements"]} for rule in said["receives"]
+        ]
     return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
 
 

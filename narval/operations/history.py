@@ -35,6 +35,8 @@ def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
         for line in _described(row):
             if line["seq"] > after:
                 line["at"] = moment(line["at"])
+                if "agent" in line:  # that of a call; `agent` is the one whose run this is
+                    line["of"] = line.pop("agent")
                 found.append(hide_secrets(line))
     return found
 

@@ -13,7 +13,9 @@ from narval.runtime.agent.history import past
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.daemon.home_files import AgentFiles
+from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.store.batch import HOME_AGENT
 
 
@@ -24,9 +26,14 @@ def find_run(daemon: Daemon, eid: int) -> Run:
         return run
     element = daemon.agent.memory.element(eid)
     if element is not None:
-        shown = f"`narval why {eid}` tells what became of it"
+        shown = f"`{command(daemon, f'why {eid}')}` tells what became of it"
         raise RequestError(f"{eid} is an element ({element.name}), not a run; {shown}")
-    raise RequestError(f"there is no run {eid}; `narval runs` lists those there are")
+    raise RequestError(f"there is no run {eid}; `{command(daemon, 'runs')}` lists those there are")
+
+
+def command(daemon: Daemon, words: str) -> str:
+    """A command, as one gives it for the agent that is asked (G21)."""
+    return f"narval {words}" + ("" if daemon.agent.store.agent == HOME_AGENT else f" --agent {daemon.name}")
 
 
 def active_run(daemon: Daemon, eid: int) -> Run:
@@ -70,8 +77,26 @@ def _unknown(daemon: Daemon, name: str) -> str:
         return f"{name} is {article(other.kind)} {other.kind}: it is called by a step, not started"
     names = [definition.full_name for definition in library if is_runnable(definition.kind)]
     near = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {near[0]}?" if near else "; `narval definitions` lists what is loaded"
+    hint = (
+        f"; did you mean {near[0]}?" if near else f"; `{command(daemon, 'definitions')}` lists what is loaded"
+    )
     return f"there is no definition {name}{hint}"
+
+
+def standing_of(daemon: Daemon) -> dict[str, Any]:
+    """The state of the agent that is asked, and why it is suspended: nothing of the home's own (G20)."""
+    if daemon.agent.store.agent == HOME_AGENT:
+        return {}
+    row = daemon.agents.rows.find(daemon.name)
+    return {"agent_state": daemon.agents.state_of(row), "agent_why": row.why or None}
+
+
+def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
+    """The inbox of the agent that is asked as it lies there; None where it has none."""
+    place = daemon.home.path if daemon.home is not None else None
+    if place is not None and daemon.agent.store.agent != HOME_AGENT:
+        place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
+    return standing(place)._asdict() if place is not None else None
 
 
 def files_of(daemon: Daemon) -> AgentFiles:

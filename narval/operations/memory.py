@@ -17,7 +17,7 @@ from narval.memory.patterns.pattern import Bound, condition
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import admitted, raise_if_over_limit, raise_if_refused
-from narval.operations.lookup import files_of, find_run
+from narval.operations.lookup import command, files_of, find_run
 from narval.operations.paging import eids_of, gathered
 from narval.operations.registry import operation
 from narval.runtime.agent.declared import LIBRARY, outdate_elements, replace_element
@@ -80,7 +80,7 @@ def _outdatable(daemon: Daemon, eid: int) -> Element:
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None:
-        raise RequestError(f"there is no element {eid}; `narval memory` lists those there are")
+        raise RequestError(f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are")
     if memory.is_run(eid):
         raise RequestError(f"{eid} is a run, not an element of its own; `narval cancel {eid}` ends it")
     if memory.declared.get(eid, "").startswith(f"{LIBRARY}:"):

@@ -68,7 +68,8 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
 def say(turn: Turn, run: int, told: Signalled) -> Iterator[Answer]:
     """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
     signal = str(turn.agent.numbers.last + 1)
+    before = len(turn.transaction.outer)
     turn.tell(run, replace(told, signal=signal))
-    for _, command in turn.transaction.outer:
+    for _, command in turn.transaction.outer[before:]:
         if isinstance(command, Answer) and command.signal == signal:
             yield command

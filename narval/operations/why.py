@@ -22,7 +22,7 @@ from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.history import lines
 from narval.operations.json_forms import moment
-from narval.operations.lookup import definition_and_state, find_run
+from narval.operations.lookup import definition_and_state, find_run, standing_of
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
@@ -55,7 +55,9 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
         return await _story(daemon, element)
-    return await _explained(daemon, find_run(daemon, run), MOST_FOLLOWED, id)
+    found = find_run(daemon, run)
+    standing = standing_of(daemon) if found.active else {}
+    return {**await _explained(daemon, found, MOST_FOLLOWED, id), **standing}
 
 
 async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
@@ -84,11 +86,11 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     row = daemon.agents.rows.address(call.agent)
     if row is None:
         return {**known, "state": "gone"}
+    known["agent_state"] = daemon.agents.state_of(row)
     id = daemon.host.mail.calls.id_of(call)
     waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
     if (message := next(waiting, None)) is not None:
-        there = daemon.agents.state_of(row)
-        return {**known, "since": moment(message.at), "state": "untaken", "agent_state": there}
+        return {**known, "since": moment(message.at), "state": "untaken"}
     async with daemon.of(call.agent) as other:
         eid = other.agent.runs.by_call.get(id)
         if eid is None:

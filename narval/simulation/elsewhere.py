@@ -1,4 +1,4 @@
-"""Calls of other agents in a simulation, which has but one: they are answered as a scenario says (G33)."""
+"""Calls of other agents in a simulation: those that the scenario answers, or that the home has not (G33)."""
 
 from __future__ import annotations
 
@@ -16,33 +16,44 @@ from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.messages.stamp import stamped
+from narval.simulation.agents import AgentsAtPlay
 from narval.simulation.executor import SimulatedExecutor
 
 
 class Elsewhere:
-    """The other agents, as far as a scenario knows what they answer; `executor` has its answers."""
+    """Agents as far as a scenario knows what they answer; `executor` has its answers."""
 
-    def __init__(self, host: AgentHost, executor: SimulatedExecutor) -> None:
-        self._host, self._executor = host, executor
+    def __init__(self, agents: AgentsAtPlay, executor: SimulatedExecutor) -> None:
+        self._agents, self._executor = agents, executor
+        self._asked: set[str] = set()
 
-    def correspond(self, turn: Turn) -> None:
-        """Answer what the runs of a turn ask of other agents, and what they give up."""
-        for run, what in turn.transaction.remote:
-            if isinstance(what, Call):
-                self._call(turn, run, what)
-            elif isinstance(what, CallGivenUp):
-                self._executor.abandon(self._host.dispatcher.outside_id(what.call.call))
+    def stand_in(self, turn: Turn, run: Run, what: object) -> bool:
+        """Answer what a run asks of another agent, or give it up; False where that agent is to do it."""
+        host = self._agents.host_of(turn.agent)
+        if isinstance(what, Call):
+            return self._call(host, turn, run, what)
+        if not isinstance(what, CallGivenUp):
+            return False
+        id = host.dispatcher.outside_id(what.call.call)
+        if id in self._asked:
+            self._executor.abandon(id)
+        return id in self._asked
 
-    def _call(self, turn: Turn, run: Run, call: Call) -> None:
+    def _call(self, host: AgentHost, turn: Turn, run: Run, call: Call) -> bool:
         given = {"": call.elements, **dict(call.inputs)}
         inputs = {id: _elements(turn, eids) for id, eids in given.items() if eids}
-        id = self._host.dispatcher.outside_id(call.call)
+        id = host.dispatcher.outside_id(call.call)
         asked = (id, run.eid, call.step, None, None, call.attempt, Target(action=call.name), inputs)
-        context = CallContext(*asked, clock=self._executor.clock, agent=self._host.name)
-        self._executor.start(context, partial(self._done, run.eid, call, id), _yields_nothing)
+        context = CallContext(*asked, clock=self._executor.clock, agent=host.name)
+        if call.agent in self._agents and not self._executor.answers(context):
+            return False
+        self._asked.add(id)
+        self._executor.start(context, partial(_done, host, run.eid, call, id), _yields_nothing)
+        return True
 
-    def _done(self, run: int, call: Call, id: str, outcome: Outcome) -> None:
-        self._host.post(Request(partial(_back, run, call, id, outcome), lambda value, error: None))
+
+def _done(host: AgentHost, run: int, call: Call, id: str, outcome: Outcome) -> None:
+    host.post(Request(partial(_back, run, call, id, outcome), lambda value, error: None))
 
 
 def _back(run: int, call: Call, id: str, outcome: Outcome, turn: Turn) -> None:

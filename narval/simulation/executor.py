@@ -42,6 +42,7 @@ class RecordedCall(msgspec.Struct):
     action: str
     attempt: int
     inputs: tuple[tuple[str, tuple[Element, ...]], ...]
+    agent: str = ""
     how: str = ""
     after: float = 0.0
     gave: tuple[bytes, ...] = ()
@@ -60,10 +61,10 @@ class RecordedCall(msgspec.Struct):
 class SimulationHooks(msgspec.Struct, frozen=True):
     """The questions that the executor asks of its simulation."""
 
-    is_pure: Callable[[str], bool]
+    is_pure: Callable[[CallContext], bool]
     prototype: Callable[[CallContext], Prototype | None]
-    recipe: Callable[[int], str]
-    refusal: Refusal
+    recipe: Callable[[CallContext], str]
+    refusal: Callable[[CallContext], Refusal]
 
 
 class SimulatedExecutor(Executor):
@@ -95,16 +96,7 @@ class SimulatedExecutor(Executor):
         self, context: CallContext, done: Done, produced: Produced, announce: Announce | None = None
     ) -> None:
         """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
-        call = RecordedCall(
-            context.id,
-            self.clock.now(),
-            context.run,
-            self._hooks.recipe(context.run),
-            context.step,
-            context.target.action,
-            context.attempt,
-            tuple((id, _elements(given)) for id, given in context.inputs.items()),
-        )
+        call = self._recorded(context)
         self.calls.append(call)
         answer = self._reply(call)
         if answer is not None:
@@ -115,7 +107,7 @@ class SimulatedExecutor(Executor):
         elif context.target.where == "program":  # a program goes well
             call.how = "noted"
             done(Outcome(value={"status": 0, "output": ""}))
-        elif context.target.where in ("transform", "script") or self._hooks.is_pure(context.target.action):
+        elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
             call.how = "ran"
             super().start(context, done, produced, announce)
         elif context.payload is not None:  # a node is taken as done
@@ -142,6 +134,11 @@ class SimulatedExecutor(Executor):
 
     # --- for the simulation ---------------------------------------------------------------------------
 
+    def answers(self, context: CallContext) -> bool:
+        """True if the scenario has an answer for such a call."""
+        call = self._recorded(context)
+        return any(left > 0 and is_of(answer, call) for answer, left in self._left)
+
     def new_calls(self) -> list[RecordedCall]:
         """The calls since this was last asked."""
         new, self._told = self.calls[self._told :], len(self.calls)
@@ -161,6 +158,19 @@ class SimulatedExecutor(Executor):
             done(outcome)
 
     # --- inside ---------------------------------------------------------------------------------------
+
+    def _recorded(self, context: CallContext) -> RecordedCall:
+        return RecordedCall(
+            context.id,
+            self.clock.now(),
+            context.run,
+            self._hooks.recipe(context),
+            context.step,
+            context.target.action,
+            context.attempt,
+            tuple((id, _elements(given)) for id, given in context.inputs.items()),
+            context.agent,
+        )
 
     def _next_answer(self) -> float | None:
         while self._due and self._due[0][2] not in self._held:
@@ -196,7 +206,7 @@ class SimulatedExecutor(Executor):
 
     def _made_up(self, call: RecordedCall, context: CallContext) -> Outcome:
         prototype = self._hooks.prototype(context)
-        elements = default_answer(prototype, self._hooks.refusal) if prototype is not None else None
+        elements = default_answer(prototype, self._hooks.refusal(context)) if prototype is not None else None
         if elements is None:
             call.how, call.error = "unanswered", NO_ANSWER
             hint = f'say it in a scenario: <answer action="{call.action}">…</answer>'

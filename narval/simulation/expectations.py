@@ -13,7 +13,7 @@ Phases = Mapping[int, tuple[str, str]]
 
 
 def count(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
-    """Count the elements, runs or calls of an expectation."""
+    """Count the elements, runs or calls of an expectation, of one agent."""
     if expectation.what == "run":
         wanted = (expectation.recipe, expectation.phase)
         return sum(wanted in ((name, ""), (name, phase)) for name, phase in runs.values())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from narval.errors import DefinitionError, Fault
+from narval.errors import DefinitionError, Fault, SettingsError
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
 from narval.simulation.parser import is_scenario, read_scenario
 from narval.simulation.scenario import Scenario
-from narval.simulation.simulated_home import SimulatedHome
+from narval.simulation.simulated_home import SimulatedHome, simulated_home
 from narval.source.text import MAX_BYTES, Source
 
 SUFFIX = ".xml"
@@ -53,20 +53,27 @@ def name_in(home: Home, path: Path) -> str:
 
 def read_file(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
-    return read_scenario(_source(here.home, path), here.loaded.library, here.schemas)
+    return read_scenario(_source(here.home, path), here.known)
 
 
 def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
     """The faults of scenarios of a home; nothing is played."""
     faults: list[Fault] = []
     if paths:
-        here = SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
+        here = _as_checked(home)
         for path in paths:
             try:
                 read_file(here, path)
             except DefinitionError as error:
                 faults += error.faults
     return faults
+
+
+def _as_checked(home: Home) -> SimulatedHome:
+    try:
+        return simulated_home(home)
+    except SettingsError:  # which are told besides
+        return SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
 
 
 def _source(home: Home | None, path: Path) -> Source:

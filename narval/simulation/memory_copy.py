@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -11,10 +12,11 @@ from narval.errors import RequestError, StoreError
 from narval.memory.elements.element import Element
 from narval.runtime.home.home import Home
 from narval.runtime.home.settings import Settings
-from narval.runtime.store.batch import HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
+from narval.runtime.store.batch import ACTIVE, HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
 from narval.runtime.store.memory import VolatileAgent, VolatileStore
 from narval.runtime.store.open import look_into
 from narval.runtime.store.rows import number
+from narval.runtime.store.store import AgentStore
 
 ATTEMPTS = 5
 """The number of times a memory is read anew because the store was written meanwhile."""
@@ -42,12 +44,7 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
                 return Remembered()
             known = store.of(numbers[agent])
             try:
-                found = Remembered(
-                    list(known.elements()),
-                    list(known.marks()),
-                    list(known.keys()),
-                    number(known.meta, "next_eid", 1),
-                )
+                found = stored(known)
             except (StoreError, ValueError):
                 if store.is_still():
                     raise
@@ -55,6 +52,21 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
                 if store.is_still():
                     return found
     raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
+
+
+def stored(agent: AgentStore) -> Remembered:
+    """The memory that a store has of an agent. Raises StoreError, ValueError."""
+    next_eid = number(agent.meta, "next_eid", 1)
+    return Remembered(list(agent.elements()), list(agent.marks()), list(agent.keys()), next_eid)
+
+
+def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
+    """The agents of a home besides its own, as its store has them. Raises StoreError, RequestError."""
+    path = _file(home, settings)
+    if not path.exists():
+        return []
+    with look_into(path, home.is_held) as store:
+        return [row for row in store.agents() if row.agent != HOME_AGENT]
 
 
 def _file(home: Home, settings: Settings) -> Path:
@@ -71,19 +83,25 @@ def _file(home: Home, settings: Settings) -> Path:
     return Path(url.database)
 
 
-SIMULATED = AgentRow(HOME_AGENT, "0" * 32, "simulated")
-"""The same agent in each simulation, so that one like another has the same calls."""
+def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:
+    """The agent of that number in a simulation: the same in each, so that one like another has the same
+    calls.
+    """
+    return AgentRow(number, f"{number - HOME_AGENT:032x}", name, state)
 
 
 class SimulatedStore(VolatileStore):
-    """A store in memory that begins with a remembered memory; `listen` is given each batch committed."""
+    """A store in memory of agents that begin with what they remember; `listen` is given each batch
+    committed.
+    """
 
-    def __init__(self, known: Remembered, listen: Callable[[Batch], None]) -> None:
+    def __init__(
+        self, agents: Mapping[AgentRow, Callable[[], Remembered]], listen: Callable[[Batch], None]
+    ) -> None:
         super().__init__()
-        self._known, self._listen = known, listen
-
-    def _new(self, agent: int) -> _SimulatedAgent:
-        return _SimulatedAgent(agent, self._known)
+        self._listen = listen
+        for row, recall in agents.items():
+            self._agents[row.agent] = _SimulatedAgent(row, recall)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches, and give them to the listener."""
@@ -93,12 +111,22 @@ class SimulatedStore(VolatileStore):
 
 
 class _SimulatedAgent(VolatileAgent):
-    """An agent that begins with a remembered memory."""
+    """An agent that begins with a remembered memory, which is read when it is first at work."""
 
-    def __init__(self, agent: int, known: Remembered) -> None:
-        super().__init__(agent, SIMULATED)
-        self._known = known
-        self._meta["next_eid"] = str(known.next_eid)
+    def __init__(self, row: AgentRow, recall: Callable[[], Remembered]) -> None:
+        super().__init__(row.agent, row)
+        self._recall = recall
+
+    @cached_property
+    def _known(self) -> Remembered:
+        known = self._recall()
+        self._meta.setdefault("next_eid", str(known.next_eid))
+        return known
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent."""
+        return self._meta if self._known else {}
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""

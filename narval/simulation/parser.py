@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,8 +12,6 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from narval.definitions.action.definition import Action
-from narval.definitions.library import Library
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.vocabulary import (
     COMMON,
@@ -27,18 +24,12 @@ from narval.definitions.reading.vocabulary import (
     one_of,
 )
 from narval.definitions.reading.xml import Entry, Reading, TooManyFaultsError
-from narval.definitions.suggestions import closest
-from narval.definitions.transform.definition import Transform
-from narval.engines.events import OutputElement
-from narval.engines.outputs import judge
-from narval.engines.registry import runnable
-from narval.engines.view import View
-from narval.errors import DefinitionError, ElementError, Fault
+from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition
-from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.toml import duration
+from narval.simulation.names import Known, faults_of_names
 from narval.simulation.scenario import (
     NEVER,
     CannedAnswer,
@@ -108,24 +99,34 @@ SCENARIO_WORDS: Words = {
         ("description", "people", "start", "arrive", "outdate", "signal", "answer", "expect"),
     ),
     "people": Word({}),
-    "start": Word({"recipe": REQUIRED, "at": Attribute(read_when)}, None),
+    "start": Word({"recipe": REQUIRED, "at": Attribute(read_when), "agent": NAME}, None),
     "arrive": Word(
         {
             "at": Attribute(read_when),
             "every": Attribute(_seconds),
             "times": Attribute(integer(1)),
             "replaces": Attribute(anything),
+            "agent": NAME,
         },
         None,
     ),
-    "outdate": Word({"match": MATCH, "at": Attribute(read_when), "reason": Attribute(anything)}),
+    "outdate": Word(
+        {"match": MATCH, "at": Attribute(read_when), "reason": Attribute(anything), "agent": NAME}
+    ),
     "signal": Word(
-        {"name": REQUIRED, "recipe": REQUIRED, "match": Attribute(anything), "at": Attribute(read_when)}, None
+        {
+            "name": REQUIRED,
+            "recipe": REQUIRED,
+            "match": Attribute(anything),
+            "at": Attribute(read_when),
+            "agent": NAME,
+        },
+        None,
     ),
     "answer": Word(
         {**CALL, **ACT_WORDS, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None
     ),
-    "expect": Word({"at": Attribute(read_when)}, ("element", "run", "call", "work")),
+    "expect": Word({"at": Attribute(read_when), "agent": NAME}, ("element", "run", "call", "work")),
     "work": Word(ITEM_WORDS),
     "element": Word({"match": MATCH, **COUNTS}),
     "run": Word({"recipe": REQUIRED, "phase": Attribute(one_of(*PHASES)), **COUNTS}),
@@ -139,10 +140,11 @@ def is_scenario(data: bytes) -> bool:
     return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
 
 
-def read_scenario(source: Source, library: Library | None = None, schemas: Schemas | None = None) -> Scenario:
+def read_scenario(source: Source, known: Mapping[str, Known] | None = None) -> Scenario:
     """The scenario of a file. Raises DefinitionError with all its faults.
 
-    With a library and schemas, what it names must be there, and what it gives must fit.
+    With what is known of each agent by its name ("": the one that is simulated), what it names must be there,
+    and what it gives must fit.
     """
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
@@ -151,8 +153,8 @@ def read_scenario(source: Source, library: Library | None = None, schemas: Schem
     reading = Reading(source, SCENARIO_WORDS)
     scenario = _Parser(source, reading).read(root)
     faults = {*reading.faults}
-    if library is not None:
-        faults |= {*_faults_of_names(source, scenario, library, schemas or Schemas(None))}
+    if known is not None:
+        faults |= {*faults_of_names(source, scenario, known)}
     if faults:
         raise DefinitionError(faults)
     return scenario
@@ -188,9 +190,9 @@ class _Parser:
         return scenario
 
     def _beginning(self, entry: Entry) -> ScheduledStart:
-        place = entry.place("recipe")
+        place, agent = entry.place("recipe"), entry.get("agent", "")
         elements = tuple(self._elements(entry))
-        return ScheduledStart(entry.get("recipe", ""), entry.get("at", When()), elements, *place)
+        return ScheduledStart(entry.get("recipe", ""), entry.get("at", When()), elements, *place, agent)
 
     def _arrival(self, entry: Entry) -> ScheduledElement:
         elements = tuple(self._elements(entry))
@@ -205,18 +207,18 @@ class _Parser:
         if replaces is not None and len(elements) != 1:
             message = f"one element replaces another: expected one within arrive, found {len(elements)}"
             self._reading.fault(entry, message, "replaces")
-        place = (entry.node.line, entry.node.column)
-        return ScheduledElement(elements, entry.get("at", When()), every or None, times, replaces, *place)
+        where = (entry.node.line, entry.node.column, entry.get("agent", ""))
+        return ScheduledElement(elements, entry.get("at", When()), every or None, times, replaces, *where)
 
     def _outdating(self, entry: Entry) -> ScheduledOutdating | None:
         condition, at, reason = self._condition(entry), entry.get("at", When()), entry.get("reason", "")
-        place = entry.place("match")
-        return None if condition is None else ScheduledOutdating(condition, at, reason, *place)
+        where = (*entry.place("match"), entry.get("agent", ""))
+        return None if condition is None else ScheduledOutdating(condition, at, reason, *where)
 
     def _signal(self, entry: Entry) -> ScheduledSignal:
         name, recipe, at = entry.get("name", ""), entry.get("recipe", ""), entry.get("at", When())
-        elements, place = tuple(self._elements(entry)), entry.place("recipe")
-        return ScheduledSignal(name, recipe, self._condition(entry), at, elements, *place)
+        elements, where = tuple(self._elements(entry)), (*entry.place("recipe"), entry.get("agent", ""))
+        return ScheduledSignal(name, recipe, self._condition(entry), at, elements, *where)
 
     def _reply(self, entry: Entry) -> CannedAnswer:
         error, elements = entry.get("error", ""), tuple(self._elements(entry))
@@ -247,7 +249,8 @@ class _Parser:
             named = self._of_calls(child) if child.word != "work" else self._of_items(child)
             yield Expectation(
                 what=cast(Any, child.word if child.word != "work" else "element"),
-                text=_text(child),
+                text=_text(child, entry.get("agent", "")),
+                agent=entry.get("agent", ""),
                 at=entry.get("at"),
                 **named,
                 phase=child.get("phase", ""),
@@ -289,13 +292,13 @@ class _Parser:
                 self._reading.fault(child, f"refused as an element: {error.message}")
 
 
-def _text(entry: Entry) -> str:
-    """An expectation as people read it."""
+def _text(entry: Entry, agent: str) -> str:
+    """An expectation as people read it, of an agent if one is named."""
     values = entry.values
     words = [entry.word, *(values[name] for name in ("recipe", "action", "match", "name") if name in values)]
     words += [f"of {values['step']}"] if "step" in values else []
     states = (values.get(name, "") for name in ("phase", "state", "outcome"))
-    return " ".join(filter(None, (*words, *states)))
+    return " ".join(filter(None, (*words, *states, f"at {agent}" if agent else "")))
 
 
 def _answers(entry: Entry, *, to_people: bool) -> Iterator[Entry]:
@@ -306,77 +309,3 @@ def _answers(entry: Entry, *, to_people: bool) -> Iterator[Entry]:
 def name_of(path: str) -> str:
     """The name of a scenario: that of its file, without what the name ends with."""
     return PurePath(path).name.removesuffix(".xml").removesuffix(".scenario")
-
-
-# --- what it names ------------------------------------------------------------------------------------------
-
-
-class _Seen:
-    """The part of a view by which the outputs of an answer are judged."""
-
-    def __init__(self, schemas: Schemas) -> None:
-        self.schema_fault = schemas.refusal
-
-
-def _faults_of_names(source: Source, scenario: Scenario, library: Library, schemas: Schemas) -> list[Fault]:
-    faults: list[Fault] = []
-    names = (definition.full_name for definition in library)
-    runs = {name: None for name in names if runnable(library, name) is not None}
-    calls = {**library.of("action"), **library.of("transform")}
-    programs = {name for definition in library for name in getattr(definition, "programs", ())}
-    remote = {call.target for found in library for call in getattr(found, "remote_calls", ())}
-    called = {**calls, **dict.fromkeys((*programs, *remote))}
-    what_is_called = "action, transform or program" if programs else "action or transform"
-
-    def fault(message: str, place: Any) -> None:
-        faults.append(source.fault(message, place.line, place.column))
-
-    def check_name(name: str, known: Mapping[str, object], what: str, place: Any) -> None:
-        if name and name not in known:
-            fault(f"there is no {what} {name!r}{closest(name, known)}", place)
-
-    comings: list[ScheduledStart | ScheduledElement | ScheduledSignal] = [
-        *scenario.starts,
-        *scenario.arrivals,
-        *scenario.signals,
-    ]
-    for coming in comings:
-        for refusal in filter(None, map(schemas.refusal, coming.elements)):
-            fault(f"refused by its schema: {refusal}", coming)
-    told: list[ScheduledStart | ScheduledSignal] = [*scenario.starts, *scenario.signals]
-    for named in told:
-        check_name(named.recipe, runs, "definition", named)
-    for act in scenario.acts:
-        check_name(act.work, dict.fromkeys(library.of("work")), "work", act)
-    mentions: list[CannedAnswer | Expectation] = [*scenario.answers, *scenario.expectations]
-    for mention in mentions:
-        check_name(mention.recipe, runs, "definition", mention)
-        check_name(mention.action, called, what_is_called, mention)
-    for answer in scenario.answers:
-        target = cast(Action | Transform | None, calls.get(answer.action))
-        if target is not None and (message := _misfit(answer, target, schemas)):
-            fault(message, answer)
-        if target is None and answer.action in programs and (message := _no_end(answer)):
-            fault(message, answer)
-    return faults
-
-
-def _no_end(answer: CannedAnswer) -> str:
-    """The reason why an answer is none that a program may give, or ""."""
-    if answer.elements:
-        return f"{answer.action} is a program, and gives no elements; error says how it ends"
-    if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
-        wanted = "a status, such as 3, or a signal, such as SIGTERM"
-        return f"{answer.action} is a program: error: expected {wanted}, found {answer.error!r}"
-    return ""
-
-
-def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """The reason why an answer is none that its action may give, or "" (N20)."""
-    source = isinstance(target, Action) and target.where == "source"
-    if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
-        return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"
-    if answer.error or math.isinf(answer.after):
-        return ""
-    raws = tuple(OutputElement(xml) for xml in answer.elements)
-    return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

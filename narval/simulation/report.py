@@ -30,7 +30,8 @@ class Judged(msgspec.Struct, frozen=True):
 class SimulationReport(msgspec.Struct, frozen=True):
     """The results of one scenario.
 
-    `runs` and `waiting` are in the forms of `narval runs` and `narval why`; `stopped` is the reason why it
+    `runs` and `waiting` are in the forms of `narval runs` and `narval why`, with `who` where there are
+    several agents; `stopped` is the reason why it
     ended before its time, `endless` that runs began without end.
     """
 
@@ -51,12 +52,13 @@ class SimulationReport(msgspec.Struct, frozen=True):
     def failed(self) -> list[Line]:
         """The lines of runs that failed unexpectedly; a run that answers a call is its caller's matter."""
         expected = {
-            judged.expectation.recipe
+            (judged.expectation.agent, judged.expectation.recipe)
             for judged in self.judged
             if judged.met and _wants_failure(judged.expectation)
         }
         ends = (line for line in self.lines if line["what"] == "ended" and line["phase"] == "failed")
-        return [line for line in ends if not line["called"] and line["name"] not in expected]
+        unexpected = (line for line in ends if (line.get("who", ""), line["name"]) not in expected)
+        return [line for line in unexpected if not line["called"]]
 
     @property
     def unmet(self) -> list[Judged]:

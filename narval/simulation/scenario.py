@@ -1,7 +1,8 @@
 """Scenario: what comes and when, what outside actions answer, and what is expected of it.
 
 It is read from a file that a user keeps beside the recipes (`scenario_parser`), or made for one definition.
-Nothing here is altered after it was made.
+Nothing here is altered after it was made. `agent` is the one that it is done to, or of which it is expected;
+"" stands for the one that is simulated.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class ScheduledStart(msgspec.Struct, frozen=True):
     elements: tuple[bytes, ...] = ()
     line: int = 1
     column: int = 1
+    agent: str = ""
 
 
 class ScheduledElement(msgspec.Struct, frozen=True):
@@ -55,6 +57,7 @@ class ScheduledElement(msgspec.Struct, frozen=True):
     replaces: Condition | None = None
     line: int = 1
     column: int = 1
+    agent: str = ""
 
 
 class ScheduledOutdating(msgspec.Struct, frozen=True):
@@ -65,6 +68,7 @@ class ScheduledOutdating(msgspec.Struct, frozen=True):
     reason: str = ""
     line: int = 1
     column: int = 1
+    agent: str = ""
 
 
 class ScheduledSignal(msgspec.Struct, frozen=True):
@@ -79,6 +83,7 @@ class ScheduledSignal(msgspec.Struct, frozen=True):
     elements: tuple[bytes, ...] = ()
     line: int = 1
     column: int = 1
+    agent: str = ""
 
 
 Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSignal
@@ -141,6 +146,7 @@ class Expectation(msgspec.Struct, frozen=True):
     most: int | None = None
     line: int = 1
     column: int = 1
+    agent: str = ""
 
 
 class Scenario(msgspec.Struct, frozen=True):

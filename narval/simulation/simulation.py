@@ -6,13 +6,13 @@ run, to an answer that takes its time, or in the scenario.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -21,26 +21,24 @@ from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
-from narval.memory.elements.control_elements import ACTED, START_PLANS
-from narval.memory.elements.element import parse
 from narval.operations.runs import runs as list_runs
 from narval.operations.why import why
-from narval.runtime.agent.declared import MEMORY
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.context import CallContext
-from narval.runtime.daemon.daemon import assemble
+from narval.runtime.daemon.daemon import Daemon, assemble
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.store.batch import Batch, MarkRow
+from narval.runtime.store.batch import Batch
 from narval.runtime.system.clock import SimulatedClock
 from narval.runtime.system.zone import machine_zone
 from narval.simulation import expectations
 from narval.simulation.agenda import Agenda
+from narval.simulation.agents import AgentsAtPlay, agents_to_begin_with, beginning_now
 from narval.simulation.elsewhere import Elsewhere
 from narval.simulation.executor import RecordedCall, SimulatedExecutor, SimulationHooks
 from narval.simulation.happenings import happen
-from narval.simulation.memory_copy import Remembered, SimulatedStore, with_declared
+from narval.simulation.memory_copy import Remembered, SimulatedStore
 from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario, Scheduled
 from narval.simulation.simulated_home import SimulatedHome
@@ -89,17 +87,7 @@ def _beginning(
             raise DefinitionError(faults)
     if scenario.memory == "new":
         return Remembered(), declared
-    starts = [xml for xml in declared or () if parse(xml).tag in START_PLANS]
-    keyed = [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts]
-    return _obeyed(with_declared(home.recall(), keyed, start)), declared
-
-
-def _obeyed(known: Remembered) -> Remembered:
-    """Mark every `start-plan` as obeyed: a simulation starts what it is asked to and no more."""
-    obeyed = [
-        MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS
-    ]
-    return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
+    return beginning_now(home.recall(), declared, start), declared
 
 
 class _Simulation:
@@ -109,17 +97,23 @@ class _Simulation:
         self._home, self._scenario, self._start = home, scenario, start
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
-        self._trace = Trace(self._clock)
+        rows, folders = agents_to_begin_with(home, scenario.memory, start, known)
+        self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(known.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
-        hooks = SimulationHooks(self._is_pure, self._prototype, self._trace.name, home.schemas.refusal)
+        hooks = SimulationHooks(
+            self._is_pure,
+            self._prototype,
+            self._recipe,
+            lambda call: self._agents.known[call.agent].schemas.refusal,
+        )
         self._executor = SimulatedExecutor(
             settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
-        self.daemon = assemble(
+        daemon = assemble(
             None,
-            SimulatedStore(known, self._listen),
+            SimulatedStore(rows, self._listen),
             settings,
             Loader(None),
             self._clock,
@@ -128,9 +122,15 @@ class _Simulation:
             model=home.home,
             executor=self._executor,
             people=scenario.people,
+            folders=folders,
         )
-        self.daemon.host.mail.office.accept_all()
-        self.daemon.host.mail.calls.leave_to(Elsewhere(self.daemon.host, self._executor).correspond)
+        self._agents = AgentsAtPlay(daemon, settings.name, home.known)
+        daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that plays it."""
+        return self._agents.daemon
 
     async def play(self, progress: Progress) -> SimulationReport:
         """Let time pass, judge, and report."""
@@ -143,15 +143,19 @@ class _Simulation:
 
     # --- hooks of the executor ------------------------------------------------------------------------
 
-    def _is_pure(self, name: str) -> bool:
-        library = self._home.loaded.library
+    def _is_pure(self, call: CallContext) -> bool:
+        library, name = self._agents.known[call.agent].library, call.target.action
         found = library.get("action", name) or library.get("node-type", name)
         return getattr(found, "pure", False)
 
+    def _recipe(self, call: CallContext) -> str:
+        run = self._agents.host(call.agent).agent.runs.get(call.run)
+        return run.name if run is not None else ""
+
     def _prototype(self, call: CallContext) -> Prototype | None:
         """The prototype of an action, as the step that calls it tightens that (N14)."""
-        found = self._home.loaded.library.get("action", call.target.action)
-        run = self.daemon.agent.runs.get(call.run)
+        found = self._agents.known[call.agent].library.get("action", call.target.action)
+        run = self._agents.host(call.agent).agent.runs.get(call.run)
         if not isinstance(found, Action):
             return None
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
@@ -163,16 +167,17 @@ class _Simulation:
         self._trace.listen(batch)
         if self._trace.begun > MOST_AT_ONCE and not self._outcome.endless:
             self._outcome.endless = True
-            reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {self._trace.last}"
+            last = max(self._trace.of.values(), key=attrgetter("begun")).last
+            reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {last}"
             self._outcome.stopped = reason
             self.daemon.stop.request()
 
     # --- the schedule ---------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        scenario, library, moment = self._scenario, self.daemon.agent.library, self._moment
+        scenario, moment = self._scenario, self._moment
         for start in scenario.starts:
-            if runnable(library, start.recipe) is None:
+            if runnable(self._agents.known[start.agent].library, start.recipe) is None:
                 raise RequestError(f"there is no definition {start.recipe!r} to start")
             self._schedule(start)
         for arrival in scenario.arrivals:
@@ -187,15 +192,15 @@ class _Simulation:
                 self._agenda.expect(moment(expectation.at), expectation)
 
     def _schedule(self, scheduled: Scheduled, every: float | None = None, times: float = 1) -> None:
-        work = partial(self._ask, partial(happen, scheduled, self._scenario.path))
+        work = partial(self._ask, scheduled.agent, partial(happen, scheduled, self._scenario.path))
         self._agenda.repeat(self._moment(scheduled.at), work, every, times)
 
     def _moment(self, when: Any) -> float:
         return max(self._start, float(when.moment(self._start, self._home.zone)))
 
-    def _ask(self, work: Callable[[Turn], Any]) -> None:
-        """Have something done in the next turn; a refusal ends the simulation."""
-        self.daemon.host.post(Request(work, self._outcome.settle))
+    def _ask(self, agent: str, work: Callable[[Turn], Any]) -> None:
+        """Have something done in the next turn of an agent; a refusal ends the simulation."""
+        self._agents.host(agent).post(Request(work, self._outcome.settle))
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -220,7 +225,7 @@ class _Simulation:
 
     def _moments(self) -> tuple[float | None, ...]:
         """The next moments: of the schedule, of answers, of runs."""
-        return self._agenda.next(), self._executor.next(), self.daemon.agent.clockwork.next_moment()
+        return self._agenda.next(), self._executor.next(), self._agents.next_moment()
 
     def _end(self) -> tuple[float, bool]:
         """The end of time, and True if the scenario says so; else a day after the last thing of it."""
@@ -246,8 +251,12 @@ class _Simulation:
     # --- the outcome ----------------------------------------------------------------------------------
 
     def _judge(self, expectation: Expectation) -> None:
-        memory, calls = self.daemon.agent.memory, self._executor.calls
-        number = expectations.count(expectation, memory, self._trace.phases, calls)
+        name = expectation.agent or self._agents.own_name
+        trace, calls = self._trace.of.get(name), (call for call in self._executor.calls if call.agent == name)
+        phases = trace.phases if trace is not None else {}
+        number = expectations.count(expectation, self._agents.host(name).agent.memory, phases, list(calls))
+        if len(self._home.others):
+            expectation = msgspec.structs.replace(expectation, agent=name)
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
@@ -257,14 +266,24 @@ class _Simulation:
             known.setdefault(call.call, deque()).append(call)
         for line in lines:
             if line["what"] == "called":
-                tries = known.get(self.daemon.host.dispatcher.outside_id(line["call"]))
+                host = self._agents.host(line.get("who", ""))
+                tries = known.get(host.dispatcher.outside_id(line["call"]))
                 if tries:
                     line |= tries.popleft().answer()
+                elif line.get("agent", "") in self._agents:
+                    line["how"] = "asked"
 
     async def _report(self, end: float) -> SimulationReport:
-        listed = [run for kind in run_kinds() for run in await list_runs(self.daemon, kind=kind)]
-        runs = sorted(listed, key=lambda run: run["eid"])
-        waiting = [await why(self.daemon, run["eid"]) for run in runs if run["phase"] == "active"]
+        runs: list[dict[str, Any]] = []
+        waiting: list[dict[str, Any]] = []
+        for name in [host.name for host in self._agents.hosts()]:
+            who = {"who": name} if self._home.others else {}
+            async with self.daemon.of(name) as seen:
+                listed = [run for kind in run_kinds() for run in await list_runs(seen, kind=kind)]
+                listed.sort(key=lambda run: run["eid"])
+                active = (run["eid"] for run in listed if run["phase"] == "active")
+                waiting += [await why(seen, run) | who for run in active]
+            runs += (run | who for run in listed)
         given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
         happened = (self._trace.lines, self._executor.calls, runs, waiting)
         outcome = self._outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.engines import commands as asked
@@ -20,12 +20,55 @@ ERROR = "error"
 
 
 class Trace:
-    """The lines of a simulation in order, and the phases of its runs; `last` is the last definition begun."""
+    """The lines of all agents in order, each with `who` where there are several; `names` are those of the
+    agents by number.
+    """
+
+    def __init__(self, clock: Clock, names: Mapping[int, str]) -> None:
+        self._clock, self._names = clock, names
+        self.lines: list[Line] = []
+        self._shown = 0
+        self.of: dict[str, AgentTrace] = {}
+        """The traces of the agents that have had a turn, by name."""
+
+    def time_passes(self) -> None:
+        """Begin a new moment."""
+        for trace in self.of.values():
+            trace.begun = 0
+
+    @property
+    def begun(self) -> int:
+        """The runs that began at this moment."""
+        return sum(trace.begun for trace in self.of.values())
+
+    def new_lines(self) -> list[Line]:
+        """The lines since this was last asked."""
+        new, self._shown = self.lines[self._shown :], len(self.lines)
+        return new
+
+    def listen(self, batch: Batch) -> None:
+        """Add what one turn recorded."""
+        name = self._names[batch.agent]
+        trace = self.of.get(name)
+        if trace is None:
+            trace = self.of[name] = AgentTrace(self._clock)
+        trace.listen(batch)
+        lines, trace.lines = trace.lines, []
+        for line in lines:
+            self.add(name, line)
+
+    def add(self, name: str, line: Line) -> None:
+        """Add what happened at an agent."""
+        self.lines.append({**line, "who": name} if len(self._names) > 1 else line)
+
+
+class AgentTrace:
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.lines: list[Line] = []
-        self._shown = 0
+        """The lines of the last turn."""
         self.begun = 0
         """Runs that began at this moment."""
         self.last = ""
@@ -34,15 +77,6 @@ class Trace:
         self._names: dict[int, str] = {}
         self._started: dict[int, Started] = {}
         self._errors: dict[int, str] = {}
-
-    def time_passes(self) -> None:
-        """Begin a new moment."""
-        self.begun = 0
-
-    def new_lines(self) -> list[Line]:
-        """The lines since this was last asked."""
-        new, self._shown = self.lines[self._shown :], len(self.lines)
-        return new
 
     def name(self, run: int) -> str:
         """The name of the definition that a run follows."""
@@ -90,8 +124,12 @@ class Trace:
         self._started[run] = event
         self.phases[run] = self.name(run), "active"
         line = {"at": event.at, "what": "started", "run": run, "name": self.name(run)}
-        caller = {"run": event.caller.run, "step": event.caller.step} if event.caller is not None else None
-        return {**line, "elements": list(event.elements), "caller": caller}
+        caller, by = event.caller, None
+        if caller is not None and caller.agent:
+            by = {"run": caller.asked_by, "step": caller.step, "agent": caller.agent}
+        elif caller is not None:
+            by = {"run": caller.run, "step": caller.step}
+        return {**line, "elements": list(event.elements), "caller": by}
 
     def _command(self, run: int, at: float, command: asked.Command) -> Line | None:
         if isinstance(command, asked.Add):
@@ -137,5 +175,7 @@ def _maker(element: Element) -> int:
 
 
 def _arrived(element: Element) -> Line:
-    line = {"at": element.added, "what": "arrived", "element": element.eid}
+    line: Line = {"at": element.added, "what": "arrived", "element": element.eid}
+    if element.origin is not None and element.origin.agent:
+        line["from"] = element.origin.agent
     return {**line, "xml": element.xml.decode("utf-8")}

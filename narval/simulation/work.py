@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -88,24 +89,25 @@ class ActsOfPeople:
         acts: Sequence[ScheduledAct],
         agenda: Agenda,
         trace: Trace,
-        ask: Callable[[Callable[[Turn], Any]], None],
+        ask: Callable[[str, Callable[[Turn], Any]], None],
     ) -> None:
         self._acts, self._agenda, self._trace, self._ask = acts, agenda, trace, ask
-        self._seen = 0
+        self._seen: Counter[str] = Counter()
         self._done = [0] * len(acts)
 
     def plan(self, now: float) -> None:
         """Schedule what is to be done to the items that are new."""
-        phases = self._trace.phases
-        new = list(islice(phases.items(), self._seen, None)) if self._acts else []
-        self._seen = len(phases)
-        for run, (name, _) in new:
-            for at, act in enumerate(self._acts):
-                if act.work == name and (act.times is None or self._done[at] < act.times):
-                    self._done[at] += 1
-                    self._agenda.add(now + act.after, partial(self._ask, partial(self._do, act, run)))
+        for agent, trace in self._trace.of.items() if self._acts else ():
+            new = list(islice(trace.phases.items(), self._seen[agent], None))
+            self._seen[agent] = len(trace.phases)
+            for run, (name, _) in new:
+                for at, act in enumerate(self._acts):
+                    if act.work == name and (act.times is None or self._done[at] < act.times):
+                        self._done[at] += 1
+                        work = partial(self._do, act, agent, run)
+                        self._agenda.add(now + act.after, partial(self._ask, agent, work))
 
-    def _do(self, act: ScheduledAct, item: int, turn: Turn) -> None:
+    def _do(self, act: ScheduledAct, agent: str, item: int, turn: Turn) -> None:
         people = turn.agent.lookup.people
         by = act.by or next((person.name for person in people.people), "")
         known = turn.agent.runs.active.get(item)
@@ -118,7 +120,7 @@ class ActsOfPeople:
         if known is None:
             why = "over: it was over by then"
         line: Line = {"at": turn.at, "what": "acted", "run": item, "by": by, "act": act.act}
-        self._trace.lines.append({**line, "outcome": act.outcome or None, "refused": why})
+        self._trace.add(agent, {**line, "outcome": act.outcome or None, "refused": why})
 
 
 def _arguments(act: ScheduledAct) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def test_G33_G37_an_agent_that_is_away_is_waited_for_and_why_says_so(narval: Nar
     with narval.running():
         goes_out(narval, "With pleasure: 2026-12-05")
         goes_out(narval, "On 2026-12-03 I shall have it")
+        [answers, *_] = narval.ask("runs", "--agent", "calendar")
+        assert b"agent purchases" in narval("show", str(answers["eid"]), "--agent", "calendar").stdout
         narval("agents", "suspend", "calendar")
         comes(narval, "Invitation: theatre on 2026-12-05", 4)
         until(lambda: len(asking(narval)) == 1, "the call")
@@ -48,6 +50,10 @@ def test_G33_G37_an_agent_that_is_away_is_waited_for_and_why_says_so(narval: Nar
         [wait] = narval.ask("why", str(call["run"]), "--agent", "mail")["waiting"]
         at = wait["calls"][0]["at"]
         assert (at["agent"], at["state"], at["agent_state"]) == ("calendar", "untaken", "suspended")
+        lines = narval.ask("history", str(call["run"]), "--agent", "mail")
+        assert [line["of"] for line in lines if "of" in line] == ["calendar"]
+        assert {line["agent"] for line in lines} == {"mail"}
+        assert b"of=calendar" in narval("history", str(call["run"]), "--agent", "mail").stdout
         narval("agents", "resume", "calendar")
         goes_out(narval, "on 2026-12-05 there is dinner")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from narval.definitions.library import Library
 from narval.exploration.findings import examine, is_explorable
 from tests.engines.dialogue import action, recipe, recipes, step, transition
@@ -41,6 +43,32 @@ def test_P81_a_way_for_any_answer_takes_all() -> None:
     yes = transition("t", "ask", "z", "decision[@outcome='yes']")
     assert (
         found(yes, transition("u", "ask", "z", "decision", priority=-1), transition("e", "ask!", "z")) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("inside", "errors"),
+    [
+        ("", ["withdrawn"]),
+        ('<deadline after="1d"/>', ["expired", "withdrawn"]),
+        ('<deadline after="1d" outcome="yes"/>', ["withdrawn"]),
+        ('<outcome name="maybe" needs="2"/>', ["withdrawn", "no-quorum"]),
+        ('<outcome name="maybe" needs="2"/><otherwise outcome="no"/>', ["withdrawn"]),
+    ],
+)
+def test_P81_an_error_by_name_that_no_error_link_takes_is_told(inside: str, errors: list[str]) -> None:
+    asked = work('<outcome name="yes"/><outcome name="no"/>' + inside, name="g.ask")
+    parts = [
+        step("ask", "g.ask", type="work"),
+        step("z"),
+        transition("t", "ask", "z", "decision"),
+        transition("e", "ask!", "z", "error[@type='refused']"),
+    ]
+    definitions = [*recipes(asked), *recipes(recipe("g.r", *parts, start="ask", end="z")), action("m.z")]
+    told = examine(definitions[1], Library(definitions)).findings
+    words = "step 'ask': when g.ask ends in the error {}, no error link goes on"
+    assert [found.message for found in told if "in the error" in found.message] == sorted(
+        words.format(error) for error in errors
     )
 
 

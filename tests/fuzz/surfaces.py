@@ -20,7 +20,6 @@ from elementpath import ElementPathError
 from lxml import etree
 
 from modules.feeds import reading as feeds_reading
-from modules.mail import account as mail_account
 from modules.mail import boxes as mail_boxes
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
@@ -33,6 +32,7 @@ from narval.operations.asker import Asker
 from narval.operations.operations import OPERATIONS, invoke
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
+from narval.runtime.calls.people.mail.account import Account
 from narval.runtime.calls.workers import frames
 from narval.runtime.daemon import drop_folder
 from narval.runtime.daemon.daemon import Daemon
@@ -252,7 +252,7 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = mail_account.Account({"name": "demo", "account": "you"}, Path(folder))
+        box = Account({"name": "demo", "account": "you"}, Path(folder))
         xml = mail_boxes.element_of(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 

@@ -29,6 +29,7 @@ ALLOWED: dict[str, str] = {
     "narval.memory.elements.reserved": "their elements come from narval alone (N2)",
     "narval.runtime.scripts.interpreters": "scripts know their process by that name (section 10)",
     "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
+    "narval.simulation.names": "recipe and work are attributes of scenarios",
     "narval.runtime.home.people_file": "work is what a rule of the home asks (P73)",
     "narval.surfaces.cli": "automaton is a command",
     "narval.surfaces.cli.memory": "a home is opened to work",

@@ -72,7 +72,7 @@ async def test_G37_why_tells_what_the_run_of_the_other_agent_waits_for(
     [call] = (await ask(daemon, "", "show", run=run))["calls"]
     assert call["agent"] == "shop"
     asked = [line for line in await ask(daemon, "", "history", run=run) if line["what"] == "Call"]
-    assert asked[0]["agent"] == "shop"
+    assert asked[0]["of"] == "shop"
     there = await ask(daemon, "shop", "history", run=at["run"])
     assert (there[0]["caller"]["agent"], there[0]["caller"]["asked_by"]) == ("narval", run)
     await scene.end()

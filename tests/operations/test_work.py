@@ -234,6 +234,25 @@ def test_P18_who_loses_a_role_loses_the_claim_that_rests_on_it(at_work: Home, ho
     assert at_work.does("ben", "work_log", item)[-1]["did"] == "ClaimReleased"
 
 
+def test_P18_a_start_looks_at_claims_again_if_the_directory_has_changed_meanwhile(home: Path) -> None:
+    before = Home(home)
+    with before.agent:
+        item, kept = before.start("w.approve", REQUEST), before.start("w.any")
+        before.does("ann", "claim", item)
+        before.does("ann", "claim", kept)
+    alike = Home(home)
+    with alike.agent:
+        assert alike.does("cleo", "work_log", item)[-1]["did"] == "Claimed"
+    (home / "etc/people.toml").write_text(
+        PEOPLE.replace('[people.ann]\nroles = ["approver"]', "[people.ann]")
+    )
+    after = Home(home)
+    with after.agent:
+        assert after.items("ben", state="offered") == [item]
+        assert after.does("ben", "work_log", item)[-1]["did"] == "ClaimReleased"
+        assert after.items("ann", state="claimed") == [kept]
+
+
 def test_P16_without_a_file_the_owner_is_asked(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/w.xml").write_text(WORK)

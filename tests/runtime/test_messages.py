@@ -266,6 +266,8 @@ async def test_G32_what_is_sent_to_nobody_is_an_error_in_memory(scene: Scene) ->
     [error] = await memory(daemon, "", "error[@type='undelivered']")
     assert 'receiver="billing"' in error["xml"]
     assert 'reason="unknown-agent"' in error["xml"]
+    [order] = await memory(daemon, "", "order")
+    assert f'element="{order["eid"]}"' in error["xml"]
     assert [letter.receiver for letter in daemon.store.letters.dead(1)] == ["billing"]
     await scene.end()
 
@@ -448,6 +450,20 @@ async def test_G31_a_receiver_without_room_takes_nothing_until_it_has_some(scene
     await send(daemon, "shop", f"<order n='x'>{'x' * 1100}</order>")
     await daemon.main_loop.until_idle()
     assert await errors(daemon, "") == ["too-large"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_G31_a_receiver_takes_what_waits_once_its_limit_is_higher(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "elements = 5\n")
+    daemon = await opened(scene)
+    await send(daemon, "shop", "<order/>", "<order/>")
+    await daemon.main_loop.until_idle()
+    assert await memory(daemon, "shop", "order") == []
+    scene.write("agents/shop/agent.toml", "elements = 100\n")
+    await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    assert len(await memory(daemon, "shop", "order")) == 2
     await scene.end()
 
 

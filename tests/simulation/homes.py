@@ -119,7 +119,7 @@ def make_shop(place: Path) -> Home:
 
 
 def scenario_of(text: str, here: SimulatedHome, path: str = "scenarios/it.xml") -> Scenario:
-    return read_scenario(Source.of_text(path, text), here.loaded.library, here.schemas)
+    return read_scenario(Source.of_text(path, text), here.known)
 
 
 def play(home: Home, text: str) -> SimulationReport:

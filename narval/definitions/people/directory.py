@@ -121,9 +121,13 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return {person.name: self._all_roles(person) for person in self.people}
 
     @cached_property
-    def _holding(self) -> dict[str, tuple[str, ...]]:
-        """The holders of roles that were asked for."""
-        return {}
+    def _holding(self) -> Mapping[str, tuple[str, ...]]:
+        """The holders of each role, in the order of the file."""
+        found: dict[str, list[str]] = {}
+        for name, roles in self._counting.items():
+            for role in roles:
+                found.setdefault(role, []).append(name)
+        return {role: tuple(names) for role, names in found.items()}
 
     @cached_property
     def _represented(self) -> Mapping[str, tuple[Person, ...]]:
@@ -163,10 +167,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     def holders(self, role: str) -> tuple[str, ...]:
         """The people who hold a role, in the order of the file."""
-        if role not in self._holding:
-            found = (person.name for person in self.people if self.role_of(person.name, (role,)) is not None)
-            self._holding[role] = tuple(found)
-        return self._holding[role]
+        return (self.owner,) if self.owner else self._holding.get(role, ())
 
     def is_admin(self, person: str) -> bool:
         """True for an administrator, who may reassign and release what others have."""

@@ -159,6 +159,13 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         """True if its deadline has no outcome."""
         return self.deadline is not None and not self.deadline.outcome
 
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The errors in which an item can end once it is offered (P20, P26, P34)."""
+        expired = ("expired",) if self.may_expire else ()
+        no_quorum = ("no-quorum",) if self.is_voted and not self.otherwise else ()
+        return ("refused", *expired, "withdrawn", *no_quorum)
+
     def outcome(self, name: str) -> WorkOutcome | None:
         """The outcome of a name."""
         return next((outcome for outcome in self.outcomes if outcome.name == name), None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.engines.structure import Exit, Part, Structure
+from narval.memory.patterns.pattern import Condition
 
 STEPS, TRANSITIONS = "steps", "transitions"
 """The lists in which the engine shows the parts."""
@@ -31,15 +32,17 @@ def structure(recipe: Recipe) -> Structure:
 
 
 def exits(recipe: Recipe) -> Iterator[Exit]:
-    """The transitions on from each step, without those that take its errors."""
+    """The transitions on from each step, and those that take its errors."""
     for step in recipe.steps.values():
-        ways = [
-            tuple(given.condition for given in transition.conditions if not given.absent)
-            for transition in step.outs
-            if not any(link.on_error for link in transition.ins if link.step is step)
-        ]
-        if ways:
-            yield Exit(step.id, step.line, (step.kind, step.target), tuple(ways))
+        ways: dict[bool, list[tuple[Condition, ...]]] = {False: [], True: []}
+        for transition in step.outs:
+            on_error = any(link.on_error for link in transition.ins if link.step is step)
+            ways[on_error].append(
+                tuple(given.condition for given in transition.conditions if not given.absent)
+            )
+        if step.outs:
+            target = step.kind, step.target
+            yield Exit(step.id, step.line, target, tuple(ways[False]), tuple(ways[True]))
 
 
 def _step(step: Step) -> Part:

@@ -84,9 +84,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def eligible(self, level: int | None = None) -> dict[str, Right]:
         """All who may answer now and have not, each with the right that counts."""
-        out = self.out()
-        found = {person.name: self.right_of(person.name, out, level) for person in self.people.people}
-        return {name: right for name, right in found.items() if right is not None}
+        out, day, found = self.out(), self.day, dict[str, Right]()
+        for audience in offers(self.definition, self.state, level):
+            for name, right in self.people.eligible(*audience, out, day).items():
+                found[name] = min(found.get(name, right), right, key=_own_first)
+        return found
 
     def to_be_told(self) -> tuple[str, ...]:
         """The people who may act: the claimant, else all who may answer (P32)."""

@@ -17,10 +17,10 @@ from typing import Any
 from narval import __version__
 from narval.definitions.remote_calls import called
 from narval.operations import json_forms
+from narval.operations.lookup import inbox_of, standing_of
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.home import Holder
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED
 
@@ -32,7 +32,7 @@ SHOWN = 5
 @operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, and the latest failures."""
-    agent, alive, home = daemon.agent, not daemon.record_only, daemon.home
+    agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.since) if alive else known
     counts, calls = daemon.executor.counts, _calls(daemon)
@@ -40,6 +40,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     return {
         "home": str(home.path) if home is not None else None,
         "name": daemon.name,
+        **standing_of(daemon),
         "version": __version__,
         "pid": holder.pid if holder is not None else None,
         "since": json_forms.moment(holder.since) if holder is not None else None,
@@ -52,8 +53,8 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "waits": _waits(agent),
         "next": json_forms.moment(due) if due is not None else None,
         "later": [json_forms.later(agent, *due) for due in agent.clockwork.timers.soonest(SHOWN)],
-        "calls": calls if alive else [],
-        "calls_left": 0 if alive else len(calls),
+        "calls": [] if daemon.record_only else calls,
+        "calls_left": len(calls) if daemon.record_only else 0,
         "executor": {
             "running": counts.running,
             "queued": counts.queued,
@@ -63,7 +64,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
-        "inbox": standing(home.path)._asdict() if home is not None else None,
+        "inbox": inbox_of(daemon),
         "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Answer
 from narval.engines.events import Cancelled, PersonsAct, Plain, Signalled
 from narval.engines.work.listing import people_in
@@ -127,17 +128,21 @@ async def renew(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = P
     Whoever asked for it waits on, and is told nothing. For the home's owner, root, and administrators.
     """
     _check_may_administer(daemon, asker)
-    run, _, state = WorkLook(daemon, None).item(item)
-    if not run.active:
-        raise WorkRefusedError("over", f"it is {state.status}; only what is open can be offered anew")
+    run, _, _ = WorkLook(daemon, None).item(item)
 
     def again(turn: Turn) -> Run:
+        if not run.active or run.state.status == "ready":
+            raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
+        state = run.state
         definition = turn.agent.library.get(run.engine.definition_kind, run.name)
-        if definition is None:
+        if not isinstance(definition, WorkDefinition):
             raise RequestError(f"there is no definition {run.name} any more; cancel the item instead")
         shown = tuple(eid for _, eids in state.inputs for eid in eids if eid in turn.agent.memory)
+        wanted, there = definition.prototype.inputs, {name for name, _ in state.inputs}
+        is_same = {slot.id for slot in wanted if not slot.optional} <= there <= {slot.id for slot in wanted}
+        inputs = state.inputs if is_same else ()  # else those that are nearest are taken
         origin = Origin(by=run.by, actor=run.actor) if run.by else None
-        given: dict[str, Any] = {"kind": definition.kind, "caller": run.caller, "inputs": state.inputs}
+        given: dict[str, Any] = {"kind": definition.kind, "caller": run.caller, "inputs": inputs}
         begun = turn.start(run.name, shown, **given, origin=origin, definition=definition)
         assert begun is not None, run.name
         why = f"offered anew as {begun.eid}{f': {reason}' if reason else ''}"

@@ -71,9 +71,11 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
             transaction.add(why, Origin(run.eid), held=run)
+    elif is_renewed:
+        pass  # another run answers the call
     elif not run.caller.run:
         transaction.remote.append((run, command))
-    elif not is_renewed:  # else another run answers the call
+    else:
         caller = agent.runs.active.get(run.caller.run)
         given_up = caller is not None and run.caller.call in caller.abandoned
         problem = None if command.phase == "done" else failure_of(transaction, run)

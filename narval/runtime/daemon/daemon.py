@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
@@ -31,7 +31,7 @@ from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.daemon.watcher import FileWatcher
-from narval.runtime.home.agents.folders import paths_of
+from narval.runtime.home.agents.folders import AgentFolder, paths_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.people_file import load_people
@@ -112,13 +112,13 @@ class Daemon:
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None) -> None:
-        """Begin to follow the definitions in a memory of their own; `close` ends it.
-
-        `declared` is what `data/memory.xml` would be (N4); None leaves what is declared alone.
+        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
+        `data/memory.xml` would be (N4); None leaves what is declared alone.
         """
         self._collect_output()
         self.files.use(self.files.loaded)
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
+        self.agents.start(self.rounds)
 
     def follow_files(self) -> None:
         """Let what changes in the home take effect by itself from now on (N31)."""
@@ -280,11 +280,13 @@ def assemble(
     model: Home | None = None,
     executor: Executor | None = None,
     people: Directory | None = None,
+    folders: Mapping[str, AgentFolder] | None = None,
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
     `loaded` is used instead of what `loader` would load, `people` instead of those of the home. `model` is a
     home whose files are read and never written: its definitions are followed; nothing is remembered in it.
+    `folders` are those of the other agents where there is no home to read them in.
     """
     files, bell = home or model, Bell()
     followed = paths_of(files.path, settings.own) if files is not None else ()
@@ -312,7 +314,7 @@ def assemble(
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
     rounds.add(host)
-    read = HomeFiles.of(loaded, schemas, settings, people)
+    read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
     if home is not None:
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)

@@ -19,6 +19,9 @@ from narval.runtime.home.agents.folders import AgentFolder
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.settings import Settings
 
+PEOPLE = "people"
+"""The fact of the store that says by which directory of people an agent went last."""
+
 
 class FilesNow(NamedTuple):
     """The files of a home as they count now; `loaded` is what its own agent follows, with what was added."""
@@ -76,7 +79,7 @@ class Followers:
                 host.post(Request(partial(self._take_over, host), _ignore))
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
-        files, people = self.of(host.name), host.agent.lookup.people
+        files, people = self.of(host.name), known_by(host.agent.lookup.people)
         use_for(host, files.loaded, self._now().people)
         host.use_settings(files.settings)
         turn.surroundings.use_schemas(files.schemas)
@@ -103,16 +106,26 @@ def use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
     host.dispatcher.targets.use(loaded.library, modules)
 
 
-def tell_of_people(turn: Turn, before: Directory) -> None:
-    """Tell the runs that rest on it that the directory of people is another than before (P18)."""
+def tell_of_people(turn: Turn, before: str) -> None:
+    """Tell the runs that rest on it that the directory of people is another than `before` (P18).
+
+    What counts now is recorded, for the next start.
+    """
     agent = turn.agent
-    if agent.lookup.people == before:
+    now = known_by(agent.lookup.people)
+    if now == before:
         return
+    turn.transaction.batch.meta.append((PEOPLE, now))
     for run in list(agent.runs.active.values()):
         engine: object = run.engine
         name = engine.heeds_people(run.state) if isinstance(engine, HeedsPeople) and run.state else ""
         if name:
             turn.tell(run.eid, Signalled(0, 0.0, "", name, act=PersonsAct("")))
+
+
+def known_by(people: Directory) -> str:
+    """The digest by which a directory is known again; "" where there is no file."""
+    return "" if people.owner or not people.people else people.digest
 
 
 def _ignore(value: Any, error: Any) -> None:

@@ -17,7 +17,7 @@ from narval.engines.registry import import_engines
 from narval.errors import DefinitionError, Fault
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.daemon.followers import FilesNow, Followers, sync, tell_of_people, use_for
+from narval.runtime.daemon.followers import FilesNow, Followers, known_by, sync, tell_of_people, use_for
 from narval.runtime.daemon.home_files import AgentFiles, HomeFiles, differences
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.home.home import Home
@@ -160,7 +160,7 @@ class FilesInForce:
 
     def _adopt(self, files: HomeFiles, turn: Turn) -> None:
         """Let what was read count from now on."""
-        people, before, self._files = self.people, self._files, files
+        people, before, self._files = known_by(self.people), self._files, files
         known, loaded = [self.loaded, *before.libraries[1:]], files.loaded
         for text in self._added:
             with suppress(DefinitionError):

@@ -47,7 +47,7 @@ class AgentMail:
     ) -> None:
         self.identity, self.office, self._settings, self.post = identity, office, settings, post
         self.outbox = Outbox(identity, office)
-        self.calls = RemoteCalls(agent, identity, self.outbox, office.find, lambda: settings().offers)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: settings().offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self.waiting: dict[str, str] = {}
         """By call that waits for room, for what it waits."""
@@ -186,7 +186,7 @@ def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
         "undelivered",
         f"{receiver} did not take it: {refusal.message}",
         receiver=receiver,
-        eid=envelope.inputs[0] if envelope.inputs else None,
+        element=envelope.inputs[0] if envelope.inputs else None,
         reason=refusal.kind,
         plan=envelope.run or None,
         step=envelope.step,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.room import MailboxRoom
 from narval.runtime.store.batch import STORE, AgentRow, MessageRow
 from narval.runtime.store.letters import Letters
@@ -14,6 +16,10 @@ AGAIN = 3600.0
 
 Find = Callable[[str], AgentRow | None]
 """Finds an agent of the store by its name."""
+
+
+StandIn = Callable[[Turn, Run, object], bool]
+"""A stand-in, which does what a run asks of another agent within a turn; False where that is to do it."""
 
 
 class Addressee(Protocol):
@@ -41,6 +47,7 @@ class PostOffice:
         """The names of agents that had messages, by number."""
         self._receivers: dict[int, Addressee] = {}
         self._wake: Callable[[str], None] = _ignore
+        self.stand_in: StandIn = _leaves_it
 
     def open(
         self,
@@ -80,9 +87,11 @@ class PostOffice:
             self._first = first
             self._look_at(first)
 
-    def accept_all(self) -> None:
-        """Let any name be that of an agent, which takes nothing: a simulation tells what would be sent."""
-        known = self.find
+    def simulate(self, stand_in: StandIn) -> None:
+        """Let any name be that of an agent, of which those that are not there take nothing: a simulation
+        tells what would be sent. `stand_in` is asked first what others are to do.
+        """
+        known, self.stand_in = self.find, stand_in
         self.find = lambda name: known(name) or AgentRow(STORE, "", name)
 
     def has_mail(self, number: int) -> bool:
@@ -132,6 +141,10 @@ class PostOffice:
         """Let an agent that was removed have no messages."""
         self.room.forget(number)
         self._names.pop(number, None)
+
+
+def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
+    return False
 
 
 def _ignore(_: object) -> None:

@@ -24,7 +24,7 @@ from narval.runtime.agent.transaction import CallGivenUp
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.envelope import UNDELIVERED
 from narval.runtime.messages.outbox import Outbox
-from narval.runtime.messages.post_office import Find
+from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.store.batch import AgentRow
 from narval.runtime.store.codec import read
 
@@ -93,25 +93,19 @@ class RemoteCalls:
         agent: AgentState,
         identity: AgentRow,
         outbox: Outbox,
-        find: Find,
+        office: PostOffice,
         offers: Callable[[], Offers],
     ) -> None:
         self._agent, self._identity = agent, identity
-        self._outbox, self._find, self._offers = outbox, find, offers
+        self._outbox, self._office, self._offers = outbox, office, offers
         self.dropped = 0
         """Replies that came when nobody waited for them any more."""
-        self._instead: Callable[[Turn], None] | None = None
-
-    def leave_to(self, correspond: Callable[[Turn], None]) -> None:
-        """Send nothing from now on: `correspond` answers in place of other agents, in a simulation."""
-        self._instead = correspond
 
     def correspond(self, turn: Turn) -> None:
         """Send what the runs of a turn ask of other agents, give up, or answer."""
-        if self._instead is not None:
-            self._instead(turn)
-            return
         for run, what in turn.transaction.remote:
+            if self._office.stand_in(turn, run, what):
+                continue
             if isinstance(what, Call):
                 self._call(turn, run, what)
             elif isinstance(what, CallGivenUp):
@@ -160,7 +154,7 @@ class RemoteCalls:
         return f"{self._identity.id}.{call.call}{again}"
 
     def _call(self, turn: Turn, run: Run, call: Call) -> None:
-        receiver = self._find(call.agent)
+        receiver = self._office.find(call.agent)
         eids = tuple(dict.fromkeys((*call.elements, *(eid for _, given in call.inputs for eid in given))))
         elements = self._bytes_of(eids)
         depth = self._depth(run) + 1
@@ -184,7 +178,7 @@ class RemoteCalls:
         self._outbox.send(turn, receiver, CALL, self.id_of(call), envelope, _encode(asked))
 
     def _give_up(self, turn: Turn, run: Run, call: Call) -> None:
-        receiver = self._find(call.agent)
+        receiver = self._office.find(call.agent)
         if receiver is not None:
             envelope = self._outbox.envelope(run.eid, call.step)
             self._outbox.send(turn, receiver, CANCEL, self.id_of(call), envelope, b"")
@@ -209,7 +203,7 @@ class RemoteCalls:
 
     def reply(self, turn: Turn, to: str, id: str, reply: Reply) -> None:
         """Send what came of a call to the agent that asked, if that is still there."""
-        caller = self._find(to)
+        caller = self._office.find(to)
         if caller is None or not id.startswith(f"{caller.id}."):
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
@@ -219,7 +213,7 @@ class RemoteCalls:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, id in asked:
-            caller = self._find(waiting)
+            caller = self._office.find(waiting)
             if caller is not None and id.startswith(f"{caller.id}."):
                 self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
 

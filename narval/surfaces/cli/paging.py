@@ -78,6 +78,8 @@ def _command(session: Session, before: int) -> str:
     words = ["narval"]
     if session.directory is not None:
         words += ["--home", str(session.directory)]
+    if session.agent:
+        words += ["--agent", session.agent]
     words.append(str(context.info_name))
     for parameter in context.command.params:
         name = str(parameter.name)

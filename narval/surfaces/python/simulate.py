@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,15 +15,16 @@ import msgspec
 from narval.definitions.reading.vocabulary import one_of
 from narval.errors import RequestError
 from narval.operations.lookup import files_of
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.memory_file import SHOWN as MEMORY
-from narval.runtime.store.batch import HOME_AGENT, KeptElement, MarkRow
+from narval.runtime.store.batch import HOME_AGENT, SUSPENDED, AgentRow, KeptElement, MarkRow
 from narval.simulation import files
-from narval.simulation.memory_copy import Remembered
+from narval.simulation.memory_copy import Remembered, stored
 from narval.simulation.parser import read_date, read_scenario, read_when
 from narval.simulation.scenario import Scenario, scenario_of
-from narval.simulation.simulated_home import SimulatedHome
+from narval.simulation.simulated_home import OtherAgent, SimulatedHome, folder_of
 from narval.simulation.simulation import play_scenario, start_of
 from narval.source.text import Source
 from narval.surfaces.cli.render.simulation import json_form
@@ -42,8 +44,9 @@ def simulate(
         counts.loaded,
         counts.schemas,
         ZoneInfo(daemon.agent.clockwork.zone),
-        lambda: _remembered(daemon),
+        lambda: _remembered(daemon.agent),
         _memory_file(daemon),
+        dict(_others(daemon)),
     )
     given = {"at": at, "until": until, "memory": memory}
     stated = {name: _read(name, text) for name, text in given.items() if text is not None}
@@ -55,7 +58,7 @@ def simulate(
 
 def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
     if isinstance(what, str) and what.lstrip().startswith("<"):
-        return read_scenario(Source.of_text("scenario", what), here.loaded.library, here.schemas)
+        return read_scenario(Source.of_text("scenario", what), here.known)
     path = files.scenario_named(here.home, str(what))
     if path is not None:
         return files.read_file(here, path)
@@ -72,9 +75,32 @@ def _memory_file(daemon: Daemon) -> Path | None:
     return daemon.home.path / AGENTS / daemon.name / MEMORY if has_one else None
 
 
-def _remembered(daemon: Daemon) -> Remembered:
-    """The memory of the agent as it is now, without its runs."""
-    memory = daemon.agent.memory
+def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
+    """The agents of the home besides the one that is asked."""
+    files, own = daemon.files, daemon.agents.rows.own
+    if daemon.host is not own:
+        counts = files.own(files.declared())
+        yield (
+            files.settings.name,
+            OtherAgent(
+                folder_of(files.settings.name, counts), partial(_remembered, own.agent), is_at_work=True
+            ),
+        )
+    for row in daemon.agents.rows.all():
+        if row.name != daemon.name:
+            folder = folder_of(row.name, files.followers.of(row.name))
+            has_one, is_suspended = row.name in files.followers.folders, row.state == SUSPENDED
+            yield row.name, OtherAgent(folder, partial(_recalled, daemon, row), has_one, is_suspended)
+
+
+def _recalled(daemon: Daemon, row: AgentRow) -> Remembered:
+    host = daemon.agents.at_work.host(row.name)
+    return stored(daemon.store.of(row.agent)) if host is None else _remembered(host.agent)
+
+
+def _remembered(agent: AgentState) -> Remembered:
+    """The memory of an agent as it is now, without its runs."""
+    memory = agent.memory
     found = ((eid, memory.element(eid)) for eid in memory if not memory.is_run(eid))
     return Remembered(
         [

@@ -19,12 +19,15 @@ from narval.runtime.store.batch import (
     HOME_AGENT,
     Advance,
     Batch,
+    DeadLetterRow,
     DefinitionRow,
     MarkRow,
+    MessageRow,
     MomentRow,
     QueuedRow,
     RunRow,
     SnapshotRow,
+    TakenRow,
 )
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
@@ -75,6 +78,9 @@ def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
         "queue": store.queue(),
         "moments": store.moments(),
         "definitions": store.definitions(None),
+        "messages": kept.letters.messages(agent),
+        "taken": kept.letters.taken(agent),
+        "dead letters": kept.letters.dead(agent),
     }
 
 
@@ -153,6 +159,7 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
     source = path if clean else path.with_name("open.db")
     store = open_store(source)
     for number in range(60):
+        letter = (str(number), "element", 1.0, None, b"from", b"<e/>")
         store.commit(
             batch(
                 elements=[added(number + 1, b"<e>" + str(number).encode() * 100 + b"</e>")],
@@ -165,6 +172,9 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
                 queued=[QueuedRow(number + 1, 1000, b"event")],
                 moments=[MomentRow(str(number), float(number), b"deed")],
                 definitions=[DefinitionRow(f"d{number}", "recipe", f"r{number}", "p", b"<recipe/>" * 9, 1.0)],
+                messages=[MessageRow(HOME_AGENT, 2, number + 1, *letter)],
+                taken=[TakenRow(HOME_AGENT, 3 + number, 1)],
+                dead_letters=[DeadLetterRow(HOME_AGENT, "ada", number + 1, *letter[:2], "gone", *letter[2:])],
             )
         )
     kept = content(store)

@@ -114,6 +114,8 @@ def test_what_goes_goes_from_its_agent_alone(store: Store) -> None:
             unheld=[(50, 1), (51, 1)],
             forgotten_elements=[2, 3],
             forgotten_runs=[50],
+            taken=[TakenRow(2, 3, 1)],
+            letters_settled=[before[2]["dead letters"][0].line],
         )
     )
     after = {agent: content(store, agent) for agent in AGENTS}

@@ -62,6 +62,31 @@ def test_G21_every_command_asks_the_agent_that_is_named(place: Path, monkeypatch
     assert "agent" not in data(place, "--agent", "narval", "status")
 
 
+def test_G20_status_and_why_say_that_an_agent_is_suspended(place: Path) -> None:
+    well(place, "agents", "add", "ada")
+    run = int(well(place, "start", "demo.await", "--agent", "ada"))
+    assert data(place, "why", run, "--agent", "ada")["agent_state"] != "suspended"
+    well(place, "agents", "suspend", "ada", "--reason", "on leave")
+    status = data(place, "status", "--agent", "ada")
+    assert (status["agent_state"], status["agent_why"]) == ("suspended", "on leave")
+    assert status["state"] == data(place, "status")["state"]
+    assert "agent_state" not in data(place, "status")
+    assert "ada, suspended: on leave" in well(place, "status", "--agent", "ada")
+    assert "ada is suspended, and does nothing" in narval(place, "agents", "passivate", "ada").stderr
+    assert data(place, "agents", "suspend", "ada")["why"] == "on leave"
+    told = "nothing goes on while ada is suspended: on leave; `narval agents resume ada`"
+    assert told in well(place, "why", run, "--agent", "ada")
+
+
+def test_G21_what_is_to_be_asked_next_names_the_agent(place: Path) -> None:
+    well(place, "agents", "add", "ada")
+    well(place, "add", "-", "--agent", "ada", given=LETTER)
+    shown = narval(place, "memory", "--limit", "1", "--agent", "ada")
+    assert "--agent ada memory --limit 1 --before" in shown.stderr
+    refused = narval(place, "show", "999", "--agent", "ada")
+    assert "`narval runs --agent ada` lists those there are" in refused.stderr
+
+
 def test_G25_what_is_sent_is_in_the_memory_of_the_other_agent_once(home: Path) -> None:
     well(home, "agents", "add", "ada")
     well(home, "send", "ada", "-", given=LETTER)

@@ -71,12 +71,12 @@ def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None
     texts = home / "modules/mail/texts.py"
     texts.write_text(texts.read_text() + "\tmine = '\x1b[31m'\n")
     (home / "modules/mail/more.py").write_text("MORE = 1\n")
-    (home / "modules/mail/writing.py").unlink()
+    (home / "modules/mail/boxes.py").unlink()
     result = narval(home, "diff", "mail")
     assert result.exit_code == 1
     assert "+\tmine = '\\x1b[31m'\n" in result.stdout
     assert "--- /dev/null\n+++ modules/mail/more.py\n" in result.stdout
-    assert "--- modules/mail/writing.py\n+++ /dev/null\n" in result.stdout
+    assert "--- modules/mail/boxes.py\n+++ /dev/null\n" in result.stdout
     refused = narval(home, "take", "mail")
     assert refused.exit_code == 1
     assert "modules/mail is there already: narval diff mail shows" in refused.stderr
@@ -142,9 +142,10 @@ def test_all_examples_are_taken_into_one_home_and_play_there(home: Path) -> None
 
 def test_the_household_is_taken_as_one(home: Path) -> None:
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "agents").rglob("*") if path.is_file()}
-    files = {path for path in files if "__pycache__" not in path}
+    files = {path for path in files if "__pycache__" not in path} | {"scenarios/examples/household.xml"}
     assert set(data(home, "take", "examples/household")["paths"]) == files
     assert {path for path, state in states(home).items() if state == "same"} >= files
+    assert "NOT AS EXPECTED" not in well(home, "simulate", "examples/household")
     assert "is there already" in narval(home, "take", "examples/household").stderr
 
 

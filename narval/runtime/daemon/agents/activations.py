@@ -30,7 +30,7 @@ from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.wake_ups import WakeUps
-from narval.runtime.daemon.followers import sync
+from narval.runtime.daemon.followers import PEOPLE, sync, tell_of_people
 from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.daemon.rounds import Rounds
@@ -59,15 +59,18 @@ def acted_before(host: AgentHost) -> Container[int]:
 def go_on(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]) -> None:
     """Report what the store could not give back, and bring memory in line with what declares it.
 
-    The `start-plan` elements of `again` that say so act once more.
+    Claims are looked at again if the directory of people was altered meanwhile (P18). The `start-plan`
+    elements of `again` that say so act once more.
     """
     agent = host.agent
     if not host.loop.record_only:
-        if agent.store.meta.get("zone") != agent.clockwork.zone:
+        known = agent.store.meta
+        if known.get("zone") != agent.clockwork.zone:
             turn.transaction.batch.meta.append(("zone", agent.clockwork.zone))
         for run in [run for run in agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
+        tell_of_people(turn, known.get(PEOPLE, ""))
     sync(turn, files, again)
 
 

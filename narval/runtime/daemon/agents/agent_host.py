@@ -72,6 +72,8 @@ class AgentHost:
         self.settings = settings
         self.agent.use_settings(settings)
         self._main_loop.executor.places.limit(self.name, settings.calls)
+        if self.mail.mailbox.is_held:
+            self.mail.mailbox.try_again()
 
     @property
     def is_in_use(self) -> bool:

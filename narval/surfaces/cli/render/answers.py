@@ -52,7 +52,7 @@ def run(shown: Row) -> None:
             ("started", f"{moment(shown['started'])} {zone()}"),
             ("ended", moment(shown["ended"])),
             ("took", took(shown)),
-            ("parent", f"step {parent['step']} of run {parent['run']}" if parent else None),
+            ("parent", _caller(parent) if parent else None),
             ("by", person(shown)),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
@@ -65,6 +65,15 @@ def run(shown: Row) -> None:
             click.echo()
             table(columns, shown[key])
     _section("", CALLS_OF_RUN, shown.get("calls", ()))
+
+
+def _caller(parent: Row) -> str:
+    """The caller of a run: a step of another run, or another agent (G33)."""
+    return (
+        f"agent {clean(parent['agent'])}"
+        if "agent" in parent
+        else f"step {parent['step']} of run {parent['run']}"
+    )
 
 
 def fault_of(error: Row) -> str:
@@ -84,6 +93,7 @@ def status(shown: Row) -> None:
     fields(
         [
             ("home", shown["home"]),
+            ("agent", f"{clean(shown['agent'])}, {_standing(shown)}" if "agent_state" in shown else None),
             ("daemon", _DAEMON[shown["state"]](shown)),
             ("since", since or None),
             ("agents", _counts(shown["agents"]) if "agents" in shown else None),
@@ -111,7 +121,7 @@ def agent(shown: Row) -> None:
     fields(
         [
             ("folder", shown["folder"]),
-            ("inbox", _inbox_of(shown["inbox"])),
+            ("inbox", _inbox_of(shown["inbox"], shown["folder"])),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
             *((name, clean(_setting(name, value))) for name, value in settings.items()),
         ]
@@ -133,10 +143,17 @@ def _setting(name: str, value: Any) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
+SUSPENDED = "suspended"
 MOST_LINES = 10
 """The most lines of a section that are shown."""
 _SURVIVES = {"crash": "a crash", "power": "a loss of power"}
 _WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
+
+
+def _standing(shown: Row) -> str:
+    """The state of an agent, and why it is suspended."""
+    why = f": {clean(shown['agent_why'])}" if shown["agent_why"] else ""
+    return f"{shown['agent_state']}{why}"
 
 
 def _section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
@@ -171,14 +188,18 @@ def _store_of(shown: Row) -> str:
     return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
 
 
-def _inbox_of(inbox: Row | None) -> str:
+def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
     """The trouble of an inbox, or ""; a file that is about to be added is none."""
     if not inbox:
         return ""
     waiting = ", ".join(inbox["taken"][:MOST_LINES])
     waits = f"; {waiting} waits for that" if waiting else ""
     stuck = [f"stuck: {inbox['stuck']}{waits}"] if inbox["stuck"] else []
-    refused = [f"{inbox['refused']} refused, in inbox/refused"] if inbox["refused"] else []
+    refused = (
+        [f"{inbox['refused']} refused, in {f'{folder}/' if folder else ''}inbox/refused"]
+        if inbox["refused"]
+        else []
+    )
     return "; ".join(stuck + refused)
 
 
@@ -193,7 +214,7 @@ def history_line(line: Row) -> str:
 
 
 _LEVELS = {"debug": "bright_black", "warning": "yellow", "error": "red", "critical": "red"}
-_HEAD = ("seq", "at", "run", "what")
+_HEAD = ("seq", "at", "run", "what", "agent")
 
 
 def _detail(value: Any) -> str:
@@ -248,6 +269,9 @@ def why(answer: Row) -> Iterator[str]:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
+    if answer.get("agent_state") == SUSPENDED:
+        how = f"`narval agents resume {clean(answer['agent'])}`"
+        yield f"nothing goes on while {clean(answer['agent'])} is {_standing(answer)}; {how}"
     for wait in waiting:
         yield from _wait(wait)
 
@@ -339,6 +363,8 @@ def _elsewhere(at: Row) -> Iterator[str]:
     how = f"`narval why {at['run']} --agent {agent}`"
     run = f"run {at['run']} of {clean(at['name'])} is {clean(at['state'])}"
     yield f"  {agent} has it{since}: {run}, see {how}"
+    if at["agent_state"] == SUSPENDED:
+        yield f"    nothing goes on while {agent} is suspended; `narval agents resume {agent}`"
     for wait in at["waiting"]:
         yield from (f"    {line}" for line in _wait(wait) if line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
@@ -17,6 +18,8 @@ from narval.surfaces.cli.render.tables import SNIPPET
 
 MOST_LISTED = 20
 """The most runs that are listed of those that wait at the end, and of those that failed."""
+
+_STAMP = re.compile(' xmlns:al="[^"]*"| al:(?:from|message)="[^"]*"')
 
 BEGINNINGS = {"new": "a home on its first day", "now": "a copy of memory", "empty": "an empty memory"}
 
@@ -59,16 +62,24 @@ class StoryWriter:
                 yield day, BOLD
             run = f"run {line['run']}" if line.get("run") else ""
             text, colour = SENTENCES[line["what"]](line)
+            text = f"{line['who']}: {text}" if line.get("who") else text
             yield f"  {when:%H:%M:%S}  {run:<8}  {clean(text)}".rstrip(), colour
 
 
 def _arrived(line: Line) -> StyledLine:
-    return f"{line['element']} arrives: {shortened(line['xml'], SNIPPET)}", "cyan"
+    of = f" from {line['from']}" if line.get("from") else ""
+    return f"{line['element']} arrives{of}: {_snippet(line)}", "cyan"
+
+
+def _snippet(line: Line) -> str:
+    """The beginning of an element, without the stamp of one that another agent sent."""
+    return shortened(_STAMP.sub("", line["xml"]), SNIPPET)
 
 
 def _started(line: Line) -> StyledLine:
     caller = line["caller"]
     by = f", called by step {caller['step']} of run {caller['run']}" if caller else ""
+    by += f" of {caller['agent']}" if caller and caller.get("agent") else ""
     given = f" with {_listed(line['elements'])}" if line["elements"] else ""
     return f"{line['name']} starts{given}{by}", None
 
@@ -76,6 +87,7 @@ def _started(line: Line) -> StyledLine:
 _CALLED: Mapping[str | None, StyledLine] = {
     None: ("{} could not be called", "red"),
     "ran": ("{}", None),
+    "asked": ("asks for {}", None),
     "source": ("would watch, {}", None),
     "unanswered": ("would call {}, and nothing says what it gives", "red"),
 }
@@ -101,7 +113,7 @@ def _called(line: Line) -> StyledLine:
 def _added(line: Line) -> StyledLine:
     step = f"{line['step']}: " if line["step"] else ""
     is_error = line["xml"].startswith("<error")
-    return f"{step}adds {line['element']}: {shortened(line['xml'], SNIPPET)}", "red" if is_error else None
+    return f"{step}adds {line['element']}: {_snippet(line)}", "red" if is_error else None
 
 
 def _ended(line: Line) -> StyledLine:
@@ -177,10 +189,12 @@ def _waiting(report: SimulationReport) -> Iterator[str]:
     """The runs under way at the end and their waits, in the words of `narval why`."""
     if report.waiting:
         yield f"  {counted(len(report.waiting), 'run')} still under way:"
-    names = {run["eid"]: clean(run["name"]) for run in report.runs}
+    names = {(run.get("who"), run["eid"]): clean(run["name"]) for run in report.runs}
     for answer in report.waiting[:MOST_LISTED]:
         first, *rest = (line for line in answers.why(answer) if line.strip())
-        yield f"    {first}" if not rest else f"    run {answer['run']} of {names.get(answer['run'], '')}"
+        who = f"{answer['who']}: " if "who" in answer else ""
+        name = names.get((answer.get("who"), answer["run"]), "")
+        yield f"    {who}{first}" if not rest else f"    {who}run {answer['run']} of {name}"
         yield from (f"      {line}" for line in rest)
     if len(report.waiting) > MOST_LISTED:
         yield f"    and {len(report.waiting) - MOST_LISTED} more"
@@ -189,7 +203,8 @@ def _waiting(report: SimulationReport) -> Iterator[str]:
 def _failed(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines[:MOST_LISTED]:
         why = shortened(line["error"] or "", 200)
-        yield f"  failed: run {line['run']} of {clean(line['name'])}: {why}"
+        who = f"{line['who']}: " if "who" in line else ""
+        yield f"  failed: {who}run {line['run']} of {clean(line['name'])}: {why}"
     if len(lines) > MOST_LISTED:
         yield f"  and {counted(len(lines) - MOST_LISTED, 'more failed run')}"
 
