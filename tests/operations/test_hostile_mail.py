@@ -254,7 +254,7 @@ def test_P60_nothing_but_the_mail_has_the_token(post: Post) -> None:
     assert given not in repr(post.agent.history(item))
 
 
-def test_P85_a_copy_after_a_restart_is_spent(tmp_path: Path) -> None:
+def test_P76_a_copy_after_a_restart_is_spent(tmp_path: Path) -> None:
     post = Post(tmp_path)
     with post.open():
         item = post.start()
