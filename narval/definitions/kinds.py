@@ -106,6 +106,9 @@ NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_cur
 INLINE = tuple(name for name, kind in KINDS.items() if kind.inline)
 """The kinds whose definitions stand within cookbooks and steps too, by the name of their element."""
 
+ASKING = next(name for name, kind in KINDS.items() if kind.asks)
+"""The kind of the definitions by which people are asked."""
+
 EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
 
