@@ -26,7 +26,7 @@ from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.folders import make_folder
 from narval.runtime.home.agents.settings import LIMITS, AgentSettings
 from narval.runtime.messages.envelope import ELEMENT, unseal
-from narval.runtime.store.batch import ACTIVE, AgentRow, MessageRow
+from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow, MessageRow
 from narval.runtime.store.letters import KeptLetter
 
 
@@ -108,7 +108,9 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
 @operation("write")
 async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
     """Let an agent do nothing until it is resumed: what it is asked is recorded and waits."""
-    return _form(daemon, await daemon.agents.suspend(name, reason or "as asked"))
+    row = daemon.agents.rows.find(name)
+    known = row.why if row.state == SUSPENDED and not is_held(row) else ""
+    return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
 
 
 @operation("write")

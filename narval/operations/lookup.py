@@ -13,7 +13,9 @@ from narval.runtime.agent.history import past
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.daemon.home_files import AgentFiles
+from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.store.batch import HOME_AGENT
 
 
@@ -87,6 +89,14 @@ def standing_of(daemon: Daemon) -> dict[str, Any]:
         return {}
     row = daemon.agents.rows.find(daemon.name)
     return {"agent_state": daemon.agents.state_of(row), "agent_why": row.why or None}
+
+
+def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
+    """The inbox of the agent that is asked as it lies there; None where it has none."""
+    place = daemon.home.path if daemon.home is not None else None
+    if place is not None and daemon.agent.store.agent != HOME_AGENT:
+        place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
+    return standing(place)._asdict() if place is not None else None
 
 
 def files_of(daemon: Daemon) -> AgentFiles:

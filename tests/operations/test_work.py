@@ -285,6 +285,14 @@ def test_P18_a_start_looks_at_claims_again_if_the_directory_has_changed_meanwhil
         assert after.items("ann", state="claimed") == [kept]
 
 
+def test_P30_P18_an_item_says_who_asked_and_by_which_right_one_may_answer(at_work: Home) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    shown = at_work.does("cleo", "work_item", item)
+    assert (shown["requesters"], shown["right"]) == (["dan"], {"role": "approver", "for": None})
+    at_work.does("ann", "answer", item, "approve")
+    assert at_work.does("cleo", "work_item", item)["right"] is None, "it is over"
+
+
 def test_P16_without_a_file_the_owner_is_asked(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/w.xml").write_text(WORK)

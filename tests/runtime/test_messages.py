@@ -266,6 +266,8 @@ async def test_G32_what_is_sent_to_nobody_is_an_error_in_memory(scene: Scene) ->
     [error] = await memory(daemon, "", "error[@type='undelivered']")
     assert 'receiver="billing"' in error["xml"]
     assert 'reason="unknown-agent"' in error["xml"]
+    [order] = await memory(daemon, "", "order")
+    assert f'element="{order["eid"]}"' in error["xml"]
     assert [letter.receiver for letter in daemon.store.letters.dead(1)] == ["billing"]
     await scene.end()
 

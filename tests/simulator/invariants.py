@@ -32,7 +32,7 @@ from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import Batch
-from narval.runtime.store.store import AgentStore
+from narval.runtime.store.store import AgentStore, RunHistory
 from tests.runtime.at_work import portrait
 
 _ENDED = (StepDone, StepErred, StepFailed)
@@ -267,6 +267,10 @@ class _WithoutSnapshots:
 
     def snapshot(self, run: int) -> None:
         """None is kept."""
+
+    def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
+        """None is read before it is wanted."""
+        return {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

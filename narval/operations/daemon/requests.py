@@ -9,7 +9,9 @@ from narval.engines.engine import HeedsPeople
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import HOME_AGENT
 
 log_of_requests = logging.getLogger("narval.operations")
 
@@ -46,10 +48,18 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,
-        "failed": [json_forms.run(agent, run) for agent, run in summary.failed],
-        "later": [json_forms.later(due.agent, due.at, due.key, due.job) for due in summary.later],
+        "failed": [_of(agent, json_forms.run(agent, run)) for agent, run in summary.failed],
+        "later": [
+            _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later
+        ],
         "asked": await _asked(daemon) if until_idle else [],
     }
+
+
+def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
+    """A form that says of what agent it is, if that is not the home's own (G21)."""
+    own = agent.store.agent == HOME_AGENT
+    return form if own else {**form, "agent": agent.store.identity().name}
 
 
 async def _asked(daemon: Daemon) -> list[dict[str, Any]]:

@@ -17,11 +17,10 @@ from typing import Any
 from narval import __version__
 from narval.definitions.remote_calls import called
 from narval.operations import json_forms
-from narval.operations.lookup import standing_of
+from narval.operations.lookup import inbox_of, standing_of
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.drop_folder import standing
 from narval.runtime.home.home import Holder
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED
 
@@ -65,7 +64,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
-        "inbox": standing(home.path)._asdict() if home is not None else None,
+        "inbox": inbox_of(daemon),
         "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),

@@ -16,17 +16,20 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run, origin_of
 from narval.runtime.store import codec
 from narval.runtime.store.batch import Advance
-from narval.runtime.store.store import AgentStore
+from narval.runtime.store.store import AgentStore, RunHistory
 
 
-def rebuild(agent: AgentState, run: Run, pending: Iterable[Advance]) -> float:
+def rebuild(
+    agent: AgentState, run: Run, pending: Iterable[Advance], history: RunHistory | None = None
+) -> float:
     """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
     moment of the last entry in the journal.
 
-    Raises UnreadableError, and then the run has no state.
+    `history` is what the store has of it, where that is read already. Raises UnreadableError, and then the
+    run has no state.
     """
     run.load(definition_of(agent, run))
-    replay = _Replay(agent, run)
+    replay = _Replay(agent, run, history)
     if replay.fault is not None:
         raise replay.fault
     for advance in pending:
@@ -96,7 +99,7 @@ class _Replay:
     `fault` says why it ends before the journal does: then the state is that of the entry before.
     """
 
-    def __init__(self, agent: AgentState, run: Run) -> None:
+    def __init__(self, agent: AgentState, run: Run, history: RunHistory | None = None) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, run)
         self.state = run.engine.begin(run.eid, self.definition)
@@ -104,7 +107,7 @@ class _Replay:
         self.latest = 0.0
         self.fault: UnreadableError | None = None
         try:
-            self._read(agent.store, run)
+            self._read(agent.store, run, history)
         except UnreadableError as error:
             self.fault = error
         except StoreError:
@@ -112,12 +115,13 @@ class _Replay:
         except Exception as error:
             self.fault = UnreadableError(f"run {run.eid} of {run.name} cannot be rebuilt: {error!r}")
 
-    def _read(self, store: AgentStore, run: Run) -> None:
-        snapshot = store.snapshot(run.eid)
+    def _read(self, store: AgentStore, run: Run, history: RunHistory | None) -> None:
+        snapshot = store.snapshot(run.eid) if history is None else history.snapshot
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
             self._give(commands)
-        for row in store.journal(run.eid, snapshot.seq if snapshot is not None else 0):
+        after = snapshot.seq if snapshot is not None else 0
+        for row in store.journal(run.eid, after) if history is None else history.entries:
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)
             self.latest = row.at
             self.follow(entry.event, entry.changes, entry.commands)

@@ -12,6 +12,7 @@ from typing import Any
 from narval.definitions.people.directory import Directory
 from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.recovery import at_once, restoring_memory
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
@@ -20,8 +21,10 @@ from narval.runtime.daemon.agents.activations import Activations, acted_before, 
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
 from narval.runtime.daemon.agents.agents import Agents
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.runtime.daemon.agents.host_maker import HostMaker
+from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles, differences
@@ -67,8 +70,7 @@ class Daemon:
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
-        self.host, self.files = host, files
-        self.logbook, self.agents = logbook, agents
+        self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
         self.since = main_loop.rounds.clock.now()
         self._closing = closing
         self._watcher: FileWatcher | None = None
@@ -195,6 +197,7 @@ class Daemon:
         with self._closing:
             if self._watcher is not None:
                 await self._watcher.close()
+            await self.agents.at_work.restorations.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
             await self.executor.close(0.0)
@@ -313,6 +316,7 @@ def assemble(
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
+    at_once(restoring_memory(host.agent))
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
     if home is not None:
@@ -322,7 +326,10 @@ def assemble(
     if settings.name in rows:
         raise _taken(settings.name)
     executor.places.share(lambda: len(rows) > 0)
-    at_work = Activations(rows, rounds, maker, files_in_force)
+    followers, calls = files_in_force.followers, DetachedCalls()
+    restorations = Restorations(rows, maker, followers, calls, main_loop.wake)
+    main_loop.expect(restorations.are_under_way)
+    at_work = Activations(rows, rounds, files_in_force, restorations)
     agents = Agents(rows, at_work, store)
 
     def limit_of(name: str) -> int:

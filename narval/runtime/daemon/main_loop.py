@@ -51,11 +51,11 @@ class MainLoop:
         self.rounds, self.executor, self.stop = rounds, executor, stop
         self.is_at_work = False
         self._bell = bell
-        self._is_expecting: Callable[[], bool] = lambda: False
+        self._expecting: list[Callable[[], bool]] = []
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting` says that something new may come by itself."""
-        self._is_expecting = is_expecting
+        self._expecting.append(is_expecting)
 
     def wake(self) -> None:
         """Look again whether there is something to do, or whether it is over."""
@@ -63,7 +63,7 @@ class MainLoop:
 
     def is_idle(self) -> bool:
         """True if nothing can go on without something from outside."""
-        if self.rounds.is_due() or self._is_expecting():
+        if self.rounds.is_due() or any(is_expecting() for is_expecting in self._expecting):
             return False
         if self.stop.requested:
             return self.stop.calls_are_over

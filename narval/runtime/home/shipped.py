@@ -101,9 +101,10 @@ def shipped() -> Path:
     raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
 
 
+@cache
 def shipped_modules() -> ShippedModules:
     """The modules that ship with this narval, the same for all homes of this program."""
-    return _modules_of(shipped() / MODULES)
+    return ShippedModules(shipped() / MODULES)
 
 
 def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[str, Source]]:
@@ -128,8 +129,3 @@ def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[st
 def unloaded(kind: str) -> Collection[str]:
     """The names of definitions of a kind that ship in modules, loaded or not."""
     return shipped_modules().actions if kind == "action" else ()
-
-
-@cache
-def _modules_of(folder: Path) -> ShippedModules:
-    return ShippedModules(folder)

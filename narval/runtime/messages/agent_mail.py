@@ -186,7 +186,7 @@ def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
         "undelivered",
         f"{receiver} did not take it: {refusal.message}",
         receiver=receiver,
-        eid=envelope.inputs[0] if envelope.inputs else None,
+        element=envelope.inputs[0] if envelope.inputs else None,
         reason=refusal.kind,
         plan=envelope.run or None,
         step=envelope.step,

@@ -75,7 +75,7 @@ class DatabaseLetters(Letters):
         self._read, self._name = read, name
 
     def _typed(self, row: type[Row], query: str, *given: Any) -> list[Row]:
-        return list(typed(row, self._read(query, *given), query, self._name))
+        return typed(row, self._read(query, *given), query, self._name)
 
     def waiting(self) -> list[WaitingRow]:
         """The pairs that have messages which are not taken."""

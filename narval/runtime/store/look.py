@@ -35,16 +35,9 @@ from narval.runtime.store.batch import (
 from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
+from narval.runtime.store.reading import DatabaseAgent, Driver, Tables, kept_element
 from narval.runtime.store.rows import ElementRow, LastRow, number
-from narval.runtime.store.sql import (
-    DatabaseAgent,
-    Driver,
-    Tables,
-    driver_of,
-    kept_element,
-    open_database,
-    version_of,
-)
+from narval.runtime.store.sql import driver_of, open_database, version_of
 from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
 from narval.runtime.store.store import AgentStore, Store
 

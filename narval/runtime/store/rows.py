@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from narval.runtime.store.batch import Eid
 
 Row = TypeVar("Row")
 
+_KEPT = (bytes,)
 SHORTEST = len(b"<a/>")
 """The bytes of the shortest element."""
 
@@ -71,15 +72,20 @@ class FactRow(NamedTuple):
 
 
 def typed(
-    row: type[Row], found: Iterable[Any], table: str, store: str, error: type[StoreError] = StoreError
-) -> Iterator[Row]:
+    row: type[Row], found: Sequence[Any], table: str, store: str, error: type[StoreError] = StoreError
+) -> list[Row]:
     """Rows of a table as values of `row`. Raises `error` for one with a value of another type."""
-    kept, convert = (bytes,), msgspec.convert
-    for values in found:
-        try:
-            yield convert(values, row, builtin_types=kept)
-        except msgspec.ValidationError as wrong:
-            raise error(_damage(row, values, table, store, str(wrong))) from None
+    try:
+        return msgspec.convert(found, list[row], builtin_types=_KEPT)  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        return [_typed(row, values, table, store, error) for values in found]
+
+
+def _typed(row: type[Row], values: Any, table: str, store: str, error: type[StoreError]) -> Row:
+    try:
+        return msgspec.convert(values, row, builtin_types=_KEPT)
+    except msgspec.ValidationError as wrong:
+        raise error(_damage(row, values, table, store, str(wrong))) from None
 
 
 def number(facts: Mapping[str, str], key: str, otherwise: int, store: str = "") -> int:

@@ -8,86 +8,33 @@ COMMIT. Readers have connections of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from narval import __version__
-from narval.errors import RefusedRowsError, SettingsError, StoreError, UnreadableError
-from narval.memory.elements.element import Element
+from narval.errors import RefusedRowsError, SettingsError, StoreError
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
     HOME_AGENT,
     STORE,
     AgentRow,
     Batch,
-    DefinitionRow,
-    JournalRow,
-    KeptElement,
-    MarkRow,
-    MomentRow,
-    QueuedRow,
-    RunRow,
-    SnapshotRow,
     slots_of,
 )
-from narval.runtime.store.codec import decode_origin
 from narval.runtime.store.damage import LOST_PAGES
 from narval.runtime.store.letters import DatabaseLetters
-from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
+from narval.runtime.store.reading import DatabaseAgent, Driver, Tables
 from narval.runtime.store.sqlite import File, trouble
 from narval.runtime.store.statements import Rows
-from narval.runtime.store.store import AgentStore, Durability, Store
+from narval.runtime.store.store import Durability, Store
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    pass
 
 _NOT_PERFORMED = "nothing of this turn was performed"
-
-
-class Driver(Protocol):
-    """The source of connections, as the database API of Python has them; each commits by itself."""
-
-    name: str
-    statements: Mapping[str, str]
-
-    errors: tuple[type[Exception], ...]
-    """The errors that connecting, and a connection, may raise."""
-
-    def ensure(self) -> None:
-        """Make a new store where there is none."""
-
-    def connect(self) -> Any:
-        """A connection of one's own."""
-
-    def reading(self) -> AbstractContextManager[Any]:
-        """A connection for as long as one reads."""
-
-    def tables(self, connection: Any, /) -> set[str]:
-        """The names of the tables that are there."""
-
-    def look_through(self, connection: Any, /) -> None:
-        """Raise StoreError when a stop that was not clean has left damage."""
-
-    def lost_pages(self, connection: Any, /) -> int:
-        """The number of pages of the latest turns that were committed and are gone."""
-
-    def make_room(self) -> None:
-        """Have ready what makes commits quicker."""
-
-    def engine(self) -> Engine:
-        """The same connections for SQLAlchemy."""
-
-    def shrink(self, connection: Any, /) -> None:
-        """Give back what is free, where that is most of it."""
-
-    def refuses_rows(self, error: BaseException, /) -> bool:
-        """True if an error of a connection is about the values it was given, and not about the database."""
-
-    def close(self) -> None:
-        """End the connections of the readers."""
 
 
 def open_database(where: Path | str, durability: Durability, patience: float) -> Store:
@@ -109,110 +56,6 @@ def open_database(where: Path | str, durability: Durability, patience: float) ->
         if isinstance(error, (OSError, *driver.errors)):
             raise trouble(driver.name, error) from error
         raise
-
-
-class Tables:
-    """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
-
-    def __init__(
-        self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
-    ) -> None:
-        self._driver, self.name, self._sql = driver, driver.name, driver.statements
-        self._reading = reading or driver.reading
-
-    def read(self, name: str, *given: Any) -> list[Any]:
-        """The rows that a query finds. Raises StoreError."""
-        with self._rows(name, given) as rows:
-            return list(rows)
-
-    def stream(self, name: str, *given: Any) -> Generator[Any]:
-        """Rows as they are wanted. Raises StoreError."""
-        with self._rows(name, given) as rows:
-            yield from rows
-
-    def agents(self) -> Iterator[AgentRow]:
-        """All agents, by number. Raises StoreError."""
-        return typed(AgentRow, self.stream("agents"), "agents", self.name)
-
-    @contextmanager
-    def _rows(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
-        try:
-            with self._reading() as connection, closing(connection.cursor()) as cursor:
-                cursor.execute(self._sql[name], given)
-                yield cursor
-        except self._driver.errors as error:
-            raise trouble(self.name, error) from error
-
-
-class DatabaseAgent(AgentStore):
-    """The rows of one agent in the tables."""
-
-    def __init__(self, tables: Tables, agent: int) -> None:
-        self.agent, self._tables = agent, tables
-
-    def _typed(
-        self, row: type[Row], query: str, *given: Any, error: type[StoreError] = StoreError
-    ) -> Iterator[Row]:
-        """Rows as they are wanted. Raises StoreError, and `error` for a value of the wrong type."""
-        with closing(self._tables.stream(query, self.agent, *given)) as found:
-            yield from typed(row, found, query, self._tables.name, error)
-
-    def identity(self) -> AgentRow:
-        """The agent as it is registered."""
-        rows = list(self._typed(AgentRow, "agent"))
-        if not rows:
-            raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
-        return rows[0]
-
-    def elements(self) -> Iterator[KeptElement]:
-        """All elements, oldest first; their names are known without parsing."""
-        return map(kept_element, self._typed(ElementRow, "elements"))
-
-    def contexts(self) -> Iterator[tuple[int, int]]:
-        """Run and eid, of elements and runs that are there."""
-        return self._typed(HeldRow, "contexts", self.agent)
-
-    def marks(self) -> Iterator[MarkRow]:
-        """The uses of elements."""
-        return self._typed(MarkRow, "marks")
-
-    def keys(self) -> Iterator[tuple[str, str, str]]:
-        """Name, expression, value."""
-        return self._typed(KeyRow, "keys")
-
-    def queue(self) -> list[QueuedRow]:
-        """The events still waiting."""
-        return list(self._typed(QueuedRow, "events"))
-
-    def moments(self) -> list[MomentRow]:
-        """The jobs, soonest first."""
-        return list(self._typed(MomentRow, "moments"))
-
-    @property
-    def meta(self) -> Mapping[str, str]:
-        """Small facts about the agent."""
-        return dict(self._typed(FactRow, "meta"))
-
-    def runs(self) -> list[RunRow]:
-        """All runs, oldest first."""
-        return list(self._typed(RunRow, "runs"))
-
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
-        """The entries of a run."""
-        return iter(list(self._typed(JournalRow, "entries of run", run, after, error=UnreadableError)))
-
-    def snapshot(self, run: int) -> SnapshotRow | None:
-        """The last state kept of a run."""
-        return next(iter(list(self._typed(SnapshotRow, "snapshot", run, error=UnreadableError))), None)
-
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
-        """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._typed(VersionRow, "definitions", current)))
-
-    def definition(self, digest: str) -> DefinitionRow | None:
-        """The version of that digest."""
-        rows = list(self._typed(VersionRow, "definition", digest, error=UnreadableError))
-        return _definition(rows[0]) if rows else None
 
 
 class Database(Store):
@@ -312,21 +155,6 @@ class Database(Store):
                 self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         self.writer.close()
         self._driver.close()
-
-
-def kept_element(row: ElementRow) -> KeptElement:
-    """An element as its row has it; what its origin was, if that can be read."""
-    eid, name, xml, added, origin, declared, outdated, _ = row
-    known, fault = None, ""
-    try:
-        known = decode_origin(origin)
-    except UnreadableError as error:
-        fault = str(error)
-    return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
-
-
-def _definition(row: VersionRow) -> DefinitionRow:
-    return DefinitionRow(*row[:-1], current=bool(row.current))
 
 
 # --- opening --------------------------------------------------------------------------------------------

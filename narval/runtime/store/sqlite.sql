@@ -431,6 +431,22 @@ SELECT snapshots.run, snapshots.seq, snapshots.data
 FROM snapshots
 WHERE snapshots.agent = ? AND snapshots.run = ?;
 
+-- name: entries under way
+SELECT journal.run, journal.seq, journal.at, journal.data
+FROM journal
+WHERE journal.agent = ? AND journal.run IN (SELECT runs.eid
+FROM runs
+WHERE runs.agent = ? AND runs.phase = 'active' AND runs.eid BETWEEN ? AND ?) AND journal.seq > coalesce((SELECT snapshots.seq
+FROM snapshots
+WHERE snapshots.agent = journal.agent AND snapshots.run = journal.run), 0);
+
+-- name: snapshots under way
+SELECT snapshots.run, snapshots.seq, snapshots.data
+FROM snapshots
+WHERE snapshots.agent = ? AND snapshots.run IN (SELECT runs.eid
+FROM runs
+WHERE runs.agent = ? AND runs.phase = 'active' AND runs.eid BETWEEN ? AND ?);
+
 -- name: definitions
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
 FROM definitions

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from narval.runtime.store.batch import (
     HOME_AGENT,
@@ -30,6 +30,13 @@ from narval.runtime.store.letters import Letters
 
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
+
+
+class RunHistory(NamedTuple):
+    """The last state kept of a run, and the entries since."""
+
+    snapshot: SnapshotRow | None
+    entries: list[JournalRow]
 
 
 class StartReader(Protocol):
@@ -72,6 +79,12 @@ class HistoryReader(Protocol):
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""
+
+    def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
+        """The histories of active runs by eid, from one eid to another; of any that is missing `snapshot` and
+        `journal` have it.
+        """
+        return {}
 
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The current versions; all others (False); or all (None)."""

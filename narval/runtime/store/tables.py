@@ -173,6 +173,8 @@ def _reading() -> dict[str, Statement]:
         "runs before": _before(runs),
         "entries of run": _all(journal, "line").where(_is(journal.c.run), journal.c.seq > bindparam("after")),
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
+        "entries under way": _under_way(journal).where(journal.c.seq > _last_saved()),
+        "snapshots under way": _under_way(snapshots),
         "definitions": _all(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
         "definition": _all(definitions).where(_is(versions.digest)),
         **_reading_letters(),
@@ -296,6 +298,24 @@ def _all(table: Table, *order: str) -> Select[Any]:
     """Every row of the agent given, without its place, by some columns."""
     shown = [column for column in table.columns if column.name not in ("line", "agent")]
     return select(*shown).where(_is(table.c.agent)).order_by(*(table.c[name] for name in order))
+
+
+def _under_way(table: Table) -> Select[Any]:
+    """The rows of active runs, in no order, from one eid to another."""
+    of = runs.c
+    active = select(of.eid).where(
+        of.agent == bindparam("of_agent"),
+        of.phase == literal_column("'active'"),
+        of.eid.between(bindparam("first"), bindparam("last")),
+    )
+    return _all(table).where(table.c.run.in_(active))
+
+
+def _last_saved() -> Any:
+    """The last entry that is part of the snapshot of its run; 0 without one."""
+    saved, entries = snapshots.c, journal.c
+    last = select(saved.seq).where(saved.agent == entries.agent, saved.run == entries.run)
+    return func.coalesce(last.scalar_subquery(), literal_column("0"))
 
 
 def _narrowed(column: Column[Any]) -> Any:

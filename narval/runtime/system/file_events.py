@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,6 +92,7 @@ class FileEvents:
         logging.getLogger(_WATCHDOG).addHandler(self._overflows)
         logging.getLogger("watchdog").addHandler(_SILENCE)
         self._observer = importlib.import_module("watchdog.observers").Observer()
+        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)  # of folders made just now
         self._observer.start()
         for place in places:
             self._observer.schedule(

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, table
+from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, Column, table
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.cli.startup_gc import resume
@@ -183,15 +183,21 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     click.echo(f"{ended} after {duration(seconds)}")
     if summary["failed"]:
         click.echo(f"\n{counted(len(summary['failed']), 'run')} failed:")
-        table(RUNS, summary["failed"])
+        table(_with_agents(RUNS, summary["failed"]), summary["failed"])
     if summary["later"]:
         click.echo("\nto come:")
-        table(LATER, summary["later"])
+        table(_with_agents(LATER, summary["later"]), summary["later"])
     if summary["asked"]:
         click.echo("\nwaits for people (`narval work`):")
         table(ITEMS, summary["asked"][:PAGE])
         if len(summary["asked"]) > PAGE:
             click.echo(f"and {len(summary['asked']) - PAGE} more")
+
+
+def _with_agents(columns: Sequence[Column], rows: Sequence[Summary]) -> Sequence[Column]:
+    """The columns of rows, and of what agent each is where some are not of the home's own."""
+    named = any("agent" in row for row in rows)
+    return (*columns, Column("agent", lambda row: row.get("agent", ""))) if named else columns
 
 
 @contextmanager

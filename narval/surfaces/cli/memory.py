@@ -155,7 +155,7 @@ def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | N
     documents = documents_of(files)
     with session.connect("record") as connection, naming(files, documents):
         answer = connection.ask("send", to=to, elements=documents, keep=keep)
-    session.give(answer, lambda found: click.echo("\n".join(found["messages"])))
+    session.give(answer, lambda found: click.echo("".join(f"{id}\n" for id in found["messages"]), nl=False))
 
 
 _LETTERS = """\

@@ -173,7 +173,7 @@ def short_of_memory(daemon: Daemon, patch: pytest.MonkeyPatch, times: int) -> No
 
 
 async def memory_is_short_at_activation(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
-    restore, left = host_maker.restore, [None]
+    restore, left = host_maker.blank, [None]
 
     def restored(library: Any, store: Any, **settings: Any) -> Any:
         if left and store.agent == number(daemon):
@@ -181,7 +181,7 @@ async def memory_is_short_at_activation(daemon: Daemon, patch: pytest.MonkeyPatc
             raise MemoryError
         return restore(library, store, **settings)
 
-    patch.setattr(host_maker, "restore", restored)
+    patch.setattr(host_maker, "blank", restored)
     await ask(daemon, "", "passivate", name=POISONED)
 
 

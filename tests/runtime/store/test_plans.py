@@ -13,7 +13,7 @@ import pytest
 from bench.homes import fill
 from narval.runtime.home.home import Home
 from narval.runtime.store import statements
-from narval.runtime.store.sql import Tables
+from narval.runtime.store.reading import Tables
 from narval.surfaces.cli.without_daemon import LookedAtHome
 
 RUNS = 100_000

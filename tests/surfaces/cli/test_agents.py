@@ -72,6 +72,8 @@ def test_G20_status_and_why_say_that_an_agent_is_suspended(place: Path) -> None:
     assert status["state"] == data(place, "status")["state"]
     assert "agent_state" not in data(place, "status")
     assert "ada, suspended: on leave" in well(place, "status", "--agent", "ada")
+    assert "ada is suspended, and does nothing" in narval(place, "agents", "passivate", "ada").stderr
+    assert data(place, "agents", "suspend", "ada")["why"] == "on leave"
     told = "nothing goes on while ada is suspended: on leave; `narval agents resume ada`"
     assert told in well(place, "why", run, "--agent", "ada")
 

@@ -25,10 +25,9 @@ from narval.runtime.agent.waiting import Told
 from narval.runtime.daemon.agents.active_memory import ActiveMemory
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
-from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.faults import Faults
-from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.laying_down import LayingDown
+from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.agents.wake_ups import WakeUps
 from narval.runtime.daemon.followers import PEOPLE, sync, tell_of_people
 from narval.runtime.daemon.home_files import AgentFiles
@@ -44,8 +43,15 @@ LEAST_IDLE = 1.0
 
 def bring_back_runs(host: AgentHost, now: float) -> None:
     """Restore the runs of an agent, as of a moment. Raises StoreError."""
+    runs_are_back(host, restore_runs(host.agent), now)
+
+
+def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
+    """Have the dates of an agent worked out anew if they may be others than at its last turn.
+
+    `latest` is the latest moment that was recorded of its runs.
+    """
     agent = host.agent
-    latest = restore_runs(agent)
     has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
     if not host.loop.record_only and (has_moved or now < latest):
         agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
@@ -77,23 +83,26 @@ def go_on(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int])
 class Activations:
     """The hosts of the agents at work, and the moments at which others are to be.
 
-    `maker` makes hosts, `files` has the definitions that all follow.
+    `files` has the definitions that all follow; `restorations` brings agents back.
     """
 
-    def __init__(self, rows: AgentRows, rounds: Rounds, maker: HostMaker, files: FilesInForce) -> None:
-        self._rows, self._rounds, self._maker, self._files = rows, rounds, maker, files
+    def __init__(
+        self, rows: AgentRows, rounds: Rounds, files: FilesInForce, restorations: Restorations
+    ) -> None:
+        self._rows, self._rounds, self._files = rows, rounds, files
         self.faults = Faults()
         self._hosts: dict[str, AgentHost] = {}
         self._wake_ups = WakeUps(rounds, self._come, self._clock_was_set)
         """For passive agents, and for those at work that may have been idle for long enough."""
-        self.calls = DetachedCalls()
-        self._laying_down = LayingDown(rows, self._is_passive, is_possible=not maker.store.is_volatile)
+        self.calls = restorations.calls
+        self._laying_down = LayingDown(rows, self._is_passive, is_possible=restorations.are_possible)
         self._memory = ActiveMemory()
+        self.restorations = restorations
 
     @property
     def record_only(self) -> bool:
         """True if requests are committed, and nothing else is done."""
-        return self._maker.record_only
+        return self._rows.own.loop.record_only
 
     def host(self, name: str) -> AgentHost | None:
         """The host of an agent; None of one that is not at work."""
@@ -117,19 +126,23 @@ class Activations:
         Raises RequestError where there is none, StoreError where it cannot be restored.
         """
         await self.settled(name)
-        self._rows.find(name)
-        if name not in self._hosts and (rest := self.faults.rest(name, self._now())) is not None:
-            raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
-        return self._hosts.get(name) or self._activate(self._rows.find(name))
+        row = self._rows.find(name)
+        if name not in self._hosts:
+            if (rest := self.faults.rest(name, self._now())) is not None:
+                raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
+            await self.restorations.finish(row, partial(self._put_to_work, row, False))
+        if (host := self._hosts.get(name)) is None:
+            raise RequestError(f"agent {name} is not at work any more")
+        return host
 
     def go_on_with(self, name: str, *, is_start: bool = False) -> None:
         """Activate an agent; where that fails it is tried again, as if it had broken down."""
         if name in self._hosts or name not in self._rows or self.record_only:
             return
-        try:
-            self._activate(self._rows[name], is_start=is_start)
-        except Exception as error:
-            self._rest_or_suspend(name, error)
+        row = self._rows[name]
+        if name not in self.restorations:
+            then = partial(self._put_to_work, row, is_start)
+            self.restorations.begin(row, then, partial(self._rest_or_suspend, name))
 
     def go_on_soon(self, name: str) -> None:
         """Activate an agent in the next round, unless it is suspended, or rests: then it will be anyway."""
@@ -139,6 +152,7 @@ class Activations:
 
     async def lay_down(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
+        await self.restorations.over(name)
         if (host := self._hosts.get(name)) is None:
             return True
         request = self._laying_down.request(name, host)
@@ -153,7 +167,8 @@ class Activations:
         self.calls.end(id)
 
     async def settled(self, name: str) -> None:
-        """Wait until an agent that is about to become passive is, or is not."""
+        """Wait until an agent that is about to be active, or passive, is, or is not."""
+        await self.restorations.over(name)
         await self._laying_down.settled(name)
 
     # --- beginning and ending -------------------------------------------------------------------------
@@ -161,21 +176,15 @@ class Activations:
     def _now(self) -> float:
         return self._rounds.clock.now()
 
-    def _activate(self, row: AgentRow, *, is_start: bool = False) -> AgentHost:
-        """Have an agent go on as its store says it is."""
-        files, name, counts = self._files, row.name, self._files.followers.of(row.name)
-        definitions = counts.loaded.library, counts.schemas, counts.settings
-        since, is_suspended = self._rows.own.agent.clockwork.since, row.state == SUSPENDED
-        calls = None if is_suspended else self.calls.of(row.id)
-        host = self._maker.make(
-            row.agent, name, *definitions, since=since, calls=calls, record_only=is_suspended
-        )
-        bring_back_runs(host, self._now())
+    def _put_to_work(self, row: AgentRow, is_start: bool, host: AgentHost, latest: float) -> None:
+        """Have an agent that is restored take part in rounds."""
+        files, name = self._files, row.name
+        runs_are_back(host, latest, self._now())
         self.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep((run.definition for run in runs if run.definition is not None), name)
         files.followers.follow(host)
-        again = acted_before(host) if is_start and not is_suspended else ()
+        again = acted_before(host) if is_start else ()
         if not host.loop.record_only:
             host.dispatcher.resume()
             self.calls.taken(row.id)
@@ -189,7 +198,6 @@ class Activations:
         self._memory.reckon(host)
         for other in self._memory.over(files.settings.active_memory, host):
             other.post(self._laying_down.request(other.dispatcher.identity.name, other))
-        return host
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
         """Make the first turn of an activation; from its commit on the row says that the agent is active."""

@@ -103,8 +103,12 @@ class Agents:
         return row
 
     async def passivate(self, name: str) -> AgentRow:
-        """Make an agent passive that has nothing to do. Raises RequestError where it has."""
-        if not await self.at_work.lay_down(self.rows.find(name).name):
+        """Make an agent passive that has nothing to do. Raises RequestError where it has, or is suspended."""
+        if (row := self.rows.find(name)).state == SUSPENDED:
+            raise RequestError(f"{name} is suspended, and does nothing until `narval agents resume {name}`")
+        if self.at_work.record_only:
+            raise RequestError(f"no daemon runs, so {row.name} is not in memory")
+        if not await self.at_work.lay_down(row.name):
             raise RequestError(f"{name} has something to do: events to be told, or code of a process at work")
         return self.rows[name]
 

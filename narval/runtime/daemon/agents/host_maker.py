@@ -9,7 +9,7 @@ from narval.definitions.library import Library
 from narval.engines.commands import NOTICE, SEND
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
-from narval.runtime.agent.recovery import restore
+from narval.runtime.agent.recovery import blank
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.calls.in_flight import CallsInFlight
@@ -64,13 +64,14 @@ class HostMaker:
         calls: CallsInFlight | None = None,
         record_only: bool = False,
     ) -> AgentHost:
-        """The host of an agent, with the memory its store has, at work without a break `since` a moment.
+        """The host of an agent, at work without a break `since` a moment.
 
-        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. Its runs are not
-        restored yet. With `record_only` it records what it is asked and does nothing else. Raises StoreError.
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. It is
+        blank: nothing is restored yet. With `record_only` it records what it is asked and does nothing else.
+        Raises StoreError.
         """
         settings, main_loop = self._settings(), self._main_loop
-        agent: AgentState = restore(
+        agent: AgentState = blank(
             library,
             self.store.of(number),
             zone=own.timezone or machine_zone(),
@@ -90,7 +91,6 @@ class HostMaker:
             CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
-            home=self._folder,
             identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},

@@ -121,7 +121,7 @@ def agent(shown: Row) -> None:
     fields(
         [
             ("folder", shown["folder"]),
-            ("inbox", _inbox_of(shown["inbox"])),
+            ("inbox", _inbox_of(shown["inbox"], shown["folder"])),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
             *((name, clean(_setting(name, value))) for name, value in settings.items()),
         ]
@@ -188,14 +188,18 @@ def _store_of(shown: Row) -> str:
     return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
 
 
-def _inbox_of(inbox: Row | None) -> str:
+def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
     """The trouble of an inbox, or ""; a file that is about to be added is none."""
     if not inbox:
         return ""
     waiting = ", ".join(inbox["taken"][:MOST_LINES])
     waits = f"; {waiting} waits for that" if waiting else ""
     stuck = [f"stuck: {inbox['stuck']}{waits}"] if inbox["stuck"] else []
-    refused = [f"{inbox['refused']} refused, in inbox/refused"] if inbox["refused"] else []
+    refused = (
+        [f"{inbox['refused']} refused, in {f'{folder}/' if folder else ''}inbox/refused"]
+        if inbox["refused"]
+        else []
+    )
     return "; ".join(stuck + refused)
 
 

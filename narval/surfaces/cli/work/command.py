@@ -237,13 +237,22 @@ def _shown(item: Row) -> None:
             ("asked by", f"step {asked['step']} of run {asked['run']}" if asked else None),
             ("deadline", moment(item["deadline"])),
             ("outcome", item["outcome"]),
-            ("you may", ", ".join(item["may"])),
+            ("requested by", ", ".join(item["requesters"])),
+            ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}"),
         ]
     )
     if item["text"]:
         click.echo(f"\n{clean_lines(item['text'])}\n")
     for name, values in item["draft"].items():
         click.echo(clean(f"draft: {name} = {' '.join(values)}"))
+
+
+def _by_right(right: Row | None) -> str:
+    """The role that counts, and who is away and for whom one answers."""
+    given = right or {}
+    role = f"as {given['role']}" if given.get("role") else ""
+    absent = f"for {given['for']}" if given.get("for") else ""
+    return f" ({' '.join(filter(None, (role, absent)))})" if role or absent else ""
 
 
 def _told(answer: Row) -> None:

@@ -1,0 +1,123 @@
+"""Restorations: agents that are brought back from the store, a large one in slices (G10).
+
+Rows of a large agent are read in a thread, and the event loop goes on between two pieces: nobody else's event
+waits for longer than for one. Nobody has the agent before all of it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sized
+
+from narval.runtime.agent.recovery import PIECE, Read, restoring
+from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agent_rows import AgentRows
+from narval.runtime.daemon.agents.detached_calls import DetachedCalls
+from narval.runtime.daemon.agents.host_maker import HostMaker
+from narval.runtime.daemon.followers import Followers
+from narval.runtime.store.batch import SUSPENDED, AgentRow
+
+Then = Callable[[AgentHost, float], None]
+"""The next to be done, with the host of an agent that is back, and the latest moment of its runs."""
+
+
+class Restorations:
+    """The agents that are being restored, whose hosts `maker` makes.
+
+    `calls` are those of agents that are not at work. `wake` is called when one that took longer is there,
+    or cannot be.
+    """
+
+    def __init__(
+        self,
+        rows: AgentRows,
+        maker: HostMaker,
+        followers: Followers,
+        calls: DetachedCalls,
+        wake: Callable[[], None],
+    ) -> None:
+        self._rows, self._maker, self._followers, self.calls = rows, maker, followers, calls
+        self.are_possible = not maker.store.is_volatile
+        self._wake = wake
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._is_over = False
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._under_way
+
+    def are_under_way(self) -> bool:
+        """True while an agent is being restored."""
+        return bool(self._under_way)
+
+    def begin(self, row: AgentRow, then: Then, failed: Callable[[Exception], None]) -> None:
+        """Restore an agent, and call `then`, or `failed`: at once, unless a piece of it is a whole one."""
+        try:
+            host = self._blank(row)
+            work = restoring(host.agent)
+            try:
+                rows = next(work)()
+                while len(rows) < PIECE:
+                    rows = work.send(rows)()
+            except StopIteration as done:
+                then(host, done.value)
+                return
+        except Exception as error:
+            failed(error)
+            return
+        going_on = self._in_slices(row.name, host, work, rows, then, failed)
+        self._under_way[row.name] = asyncio.create_task(going_on)
+
+    async def finish(self, row: AgentRow, then: Then) -> None:
+        """Restore an agent, and call `then`. Raises what it cannot be restored for."""
+        failures: list[Exception] = []
+        self.begin(row, then, failures.append)
+        await self.over(row.name)
+        if failures:
+            raise failures[0]
+
+    async def over(self, name: str) -> None:
+        """Wait until an agent that is being restored is there, or cannot be."""
+        if (task := self._under_way.get(name)) is not None:
+            await asyncio.wait([task])
+
+    async def close(self) -> None:
+        """Restore nothing more: agents that are not there yet are dropped, as if killed."""
+        self._is_over = True
+        if self._under_way:
+            await asyncio.wait(list(self._under_way.values()))
+
+    def _blank(self, row: AgentRow) -> AgentHost:
+        """The host of an agent that has nothing yet of what the store has."""
+        counts, is_suspended = self._followers.of(row.name), row.state == SUSPENDED
+        return self._maker.make(
+            row.agent,
+            row.name,
+            counts.loaded.library,
+            counts.schemas,
+            counts.settings,
+            since=self._rows.own.agent.clockwork.since,
+            calls=None if is_suspended else self.calls.of(row.id),
+            record_only=is_suspended,
+        )
+
+    async def _in_slices(
+        self,
+        name: str,
+        host: AgentHost,
+        work: Generator[Read, Sized, float],
+        rows: Sized,
+        then: Then,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        try:
+            try:
+                while not self._is_over:
+                    rows = await asyncio.to_thread(work.send(rows))
+            except StopIteration as done:
+                then(host, done.value)
+        except Exception as error:
+            failed(error)
+        finally:
+            work.close()
+            del self._under_way[name]
+            self._wake()
