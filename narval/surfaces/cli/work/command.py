@@ -185,8 +185,9 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
     before = typed or shown["draft"].get(field["name"]) or field["default"]
     needed = " (required)" if outcome in field["required"] else ""
     options = f" [{', '.join(field['options'])}]" if field["options"] else ""
-    label = f"{clean(field['label'])}{options}{needed}"
-    text = str(click.prompt(label, default=" ".join(before), show_default=bool(before)))
+    given = " ".join(before)
+    label = clean(f"{field['label']}{options}{needed}{f' [{given}]' if given else ''}")
+    text = str(click.prompt(label, default=given, show_default=False))
     return text.split() if field["list"] else [text] if text else []
 
 
