@@ -106,6 +106,9 @@ NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_cur
 INLINE = tuple(name for name, kind in KINDS.items() if kind.inline)
 """The kinds whose definitions stand within cookbooks and steps too, by the name of their element."""
 
+ASKING = next(name for name, kind in KINDS.items() if kind.asks)
+"""The kind of the definitions by which people are asked."""
+
 EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
 
@@ -237,11 +240,11 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
     ]
 
 
-def doubts(definitions: Iterable[Definition], people: Directory) -> list[Fault]:
-    """Warnings about definitions that ask people, given those of a home (P14)."""
+def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool = True) -> list[Fault]:
+    """Warnings about definitions that ask people, given those of a home, which `writes` to them (P14)."""
     return [
         fault
         for name, kind in KINDS.items()
         if kind.asks and (asking := [found for found in definitions if found.kind == name])
-        for fault in import_module(f"{kind.definitions}.checks").doubts(asking, people)
+        for fault in import_module(f"{kind.definitions}.checks").doubts(asking, people, writes=writes)
     ]

@@ -191,6 +191,9 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
     environment of a process, how elements are sent. Where `agent` is given the definition is that agent's
     (G33): what the call is given goes along as the first context, and nothing else does.
+
+    Its step has it made only once somebody agrees by the work `approve` (P72). The runtime keeps with it the
+    works that have `approved` it, in a `version` of what it calls.
     """
 
     call: str
@@ -208,6 +211,9 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     program: Program | None = None
     payload: dict[str, Plain] | None = None
     agent: str = ""
+    approve: str = ""
+    approved: tuple[str, ...] = ()
+    version: str = ""
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):

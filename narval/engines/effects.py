@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from narval.engines import commands
 from narval.engines.commands import Call, Command, Reserve, SetTimer, Watch
-from narval.engines.events import CallStarting, Event, Returned, TimerFired
+from narval.engines.events import CallApproved, CallStarting, Event, Returned, TimerFired
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Change
 
@@ -34,7 +34,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
     reserved: dict[int, None] = msgspec.field(default_factory=dict)
     entries: int = 0
 
-    SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, TimerFired)
+    SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, CallApproved, TimerFired)
     """The events that settle something of it."""
 
     def note(self, event: Event | None) -> None:
@@ -47,6 +47,11 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
         elif type(event) is CallStarting:
             if (call := self.calls.get(event.call)) is not None:
                 self.calls[call.call] = replace(call, begun=True)
+        elif type(event) is CallApproved:
+            if (call := self.calls.get(event.call)) is not None:
+                before = call.approved if call.version == event.version else ()
+                works = (*before, event.work)
+                self.calls[call.call] = replace(call, approved=works, version=event.version)
         elif type(event) is TimerFired:
             self.wakes.pop(event.wake, None)
 

@@ -35,11 +35,28 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     final: bool = False
 
 
+class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Calls of one step that are not made before somebody agrees (P72): each with what it is given, by input.
+
+    They are of the definition `name` in its `version`, a digest, and run at the place `where`; the step is of
+    a run of `asking`. `void` is the version that was agreed to before, if the definition is another since.
+    """
+
+    kind: str
+    name: str
+    version: str
+    where: str
+    asking: str
+    calls: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]
+    void: str = ""
+
+
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Which step of which run called this run, and the elements nearest to that step, nearest rank first.
 
     A run of another agent has `run` 0 (G33): it was `asked_by` that run of `agent`, in a `call` whose id is
-    that of its message, `depth` agents away from who asked first.
+    that of its message, `depth` agents away from who asked first. With `held` the run answers no call: these
+    calls are made, or are not, by what comes of it (P72).
     """
 
     run: int
@@ -49,6 +66,12 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     agent: str = ""
     asked_by: int = 0
     depth: int = 0
+    held: HeldCalls | None = None
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The call that the run answers, or those that are held back until it is over."""
+        return (self.call,) if self.held is None else tuple([call for call, _ in self.held.calls])
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -136,6 +159,16 @@ class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     call: str
 
 
+class CallApproved(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made (P72)."""
+
+    id: int
+    at: float
+    call: str
+    work: str
+    version: str
+
+
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A call that goes on has elements already: a source yielded (N36), a stream delivered a batch."""
 
@@ -201,4 +234,5 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     actor: str = ""
 
 
-Event = Started | CallStarting | Returned | Produced | Matched | TimerFired | Signalled | Cancelled
+_OfCalls = CallStarting | CallApproved | Returned | Produced
+Event = Started | _OfCalls | Matched | TimerFired | Signalled | Cancelled

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.definitions.action.definition import Action
+from narval.definitions.people.directory import Approval
 from narval.operations import json_forms
 from narval.operations.lookup import files_of
 from narval.operations.registry import operation
@@ -39,13 +40,24 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
 
 @operation("read")
 async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, Any]]:
-    """The actions there are, with their inputs and outputs; with `shipped` all that ship instead, loaded or
-    not, with the path of the module that has taken the place of theirs, if one has.
+    """The actions there are, with their inputs and outputs, and whom the home asks first (P73); with
+    `shipped` all that ship instead, loaded or not, with the path of the module that has taken the place of
+    theirs, if one has.
     """
     if shipped:
         return await asyncio.to_thread(_shipped, files_of(daemon).loaded.texts)
     found = sorted(daemon.agent.library.of("action").items())
-    return [json_forms.action(action) for _, action in found if isinstance(action, Action)]
+    rules = daemon.agent.lookup.people.approvals
+    return [
+        {**json_forms.action(action), "asks": [_rule(rule) for rule in rules if rule.action == name]}
+        for name, action in found
+        if isinstance(action, Action)
+    ]
+
+
+def _rule(rule: Approval) -> str:
+    """A rule of the home in words: the work that asks, and of which inputs."""
+    return f"{rule.work} if {rule.match}" if rule.match else rule.work
 
 
 def _shipped(texts: Mapping[str, ModuleText]) -> list[dict[str, Any]]:

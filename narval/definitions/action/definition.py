@@ -10,6 +10,7 @@ from narval.definitions.library import ModuleDefinition
 from narval.definitions.prototype import EMPTY, Prototype
 from narval.definitions.prototype import Input as Input
 from narval.definitions.prototype import Output as Output
+from narval.definitions.reading.values import TextTemplate
 
 Where = Literal["thread", "worker", "inline", "async", "source"]
 """The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).
@@ -24,6 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A Python function that can be called; `where` is the place where it runs.
 
+    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it (P72).
     `xml` is the `action` element that memory shows (N2).
     """
 
@@ -31,6 +33,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     prototype: Prototype = EMPTY
     where: Where = "thread"
+    describe: TextTemplate | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ActionDeclaration:
     source: bool = False
     description: str | None = None
     pure: bool = False
+    describe: str | None = None
 
 
 @overload
@@ -60,6 +64,7 @@ def action(
     source: bool = False,
     description: str | None = None,
     pure: bool = False,
+    describe: str | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -74,15 +79,19 @@ def action(
     source: bool = False,
     description: str | None = None,
     pure: bool = False,
+    describe: str | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
     The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
     says where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that
     it is an async generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
-    simulation may run it.
+    simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
+    people who are to agree to it (P72).
     """
-    declaration = ActionDeclaration(tuple(inputs), tuple(outputs), name, runs, source, description, pure)
+    declaration = ActionDeclaration(
+        tuple(inputs), tuple(outputs), name, runs, source, description, pure, describe
+    )
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)

@@ -31,6 +31,7 @@ from narval.definitions.reading.python import (
     misplaced_run,
     writable,
 )
+from narval.definitions.reading.values import TextTemplate, template_from, template_in
 from narval.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
 from narval.definitions.reading.xml import Entry, Place, Reading, TooManyFaultsError
 from narval.definitions.suggestions import closest
@@ -55,6 +56,7 @@ MODULE_WORDS: Words = {
             "runs": Attribute(vocabulary.one_of("thread", "worker", "inline")),
             "source": Attribute(vocabulary.yes_no),
             "pure": Attribute(vocabulary.yes_no),
+            "describe": Attribute(vocabulary.anything),
         },
         ("description", "input", "output"),
     ),
@@ -119,6 +121,7 @@ class _ActionMaker:
             prototype=self._prototype(declaration, place, decorator),
             descriptions={"en": description} if description else {},
             pure=declaration.pure,
+            describe=self._sentence(declaration, place, decorator),
         )
         self.add(action, function, declaration.runs, declaration.source, place)
 
@@ -193,6 +196,24 @@ class _ActionMaker:
             for variable in sorted(compile_pattern(text, declared.namespaces).variables - {"plan"}):
                 where = place if at < 0 else self.source.place(at + max(text.find(f"${variable}"), 0))
                 self._fault(where, f"${variable}: expected $plan, as an action knows no step")
+
+    def _sentence(
+        self, declaration: ActionDeclaration, place: Place, decorator: tuple[int, int]
+    ) -> TextTemplate | None:
+        """The sentence by which an action describes its calls."""
+        text = declaration.describe
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            self._fault(place, f"@action: describe: expected a text, found {text!r:.80}")
+            return None
+        at = self.source.text.find(text, *decorator)
+        patterns = Patterns(self._reader)
+        template = template_from(
+            self._reader, patterns, text, lambda offset: place if at < 0 else self.source.place(at + offset)
+        )
+        _check_sentence(patterns, (slot.id for slot in declaration.inputs if isinstance(slot, Input)))
+        return template
 
     # --- functions ----------------------------------------------------------------------------------------
 
@@ -298,9 +319,15 @@ class _Tree:
             prototype=prototype,
             descriptions=reading.descriptions(entry),
             pure=entry.get("pure", False),
+            describe=template_in(reading, described := Patterns(reading), entry, "describe"),
         )
+        _check_sentence(described, (slot.id for slot in prototype.inputs))
         runs, source = entry.get("runs"), entry.get("source", False)
         self._maker.add(action, function, runs, source, entry.place("name"))
+
+
+def _check_sentence(patterns: Patterns, inputs: Iterable[str]) -> None:
+    patterns.check_variables(set(inputs), "the id of an input of this action")
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -336,6 +363,8 @@ def _render(action: Action, runs: str | None, source: bool) -> bytes:
     for flag, is_set in (("source", source), ("pure", action.pure)):
         if is_set:
             root.set(flag, "yes")
+    if action.describe is not None:
+        root.set("describe", action.describe.text)
     for language, text in action.descriptions.items():
         etree.SubElement(root, "description", {"lang": language}).text = text
     for word, flags, declared in (

@@ -14,10 +14,14 @@ from typing import Literal
 import msgspec
 
 from narval.definitions.wall import zone_named
-from narval.memory.patterns.pattern import Pattern, compile_pattern
+from narval.memory.patterns.pattern import Condition, compile_pattern
 
 WebRole = Literal["reader", "person", "operator"]
 """The rights that a person has on pages (M66)."""
+
+
+APPROVED = "approve"
+"""The outcome of work by which a call that waits for it is made (P72)."""
 
 
 class Away(msgspec.Struct, frozen=True):
@@ -72,9 +76,9 @@ class Approval(msgspec.Struct, frozen=True, dict=True):
     match: str = ""
 
     @cached_property
-    def pattern(self) -> Pattern | None:
-        """The pattern that an input must fit; None where any does."""
-        return compile_pattern(self.match) if self.match else None
+    def condition(self) -> Condition | None:
+        """The condition that an input must fit; None where any does."""
+        return Condition((compile_pattern(self.match),)) if self.match else None
 
 
 class Directory(msgspec.Struct, frozen=True, dict=True):

@@ -14,6 +14,7 @@ from lxml import etree
 
 from narval.definitions.kinds import KINDS, PROCESS, read_within
 from narval.definitions.library import Definition, Parsed
+from narval.definitions.people.approvals import refer_to_approval
 from narval.definitions.process.code import ALL_EVENTS, Code
 from narval.definitions.process.composition import compose
 from narval.definitions.process.custom import Custom, arcs_in_order, custom_id, custom_of, in_order, inline_of
@@ -186,6 +187,9 @@ class _NodeReader:
         if node.type not in BUILT_IN:
             self._refer_to_type(entry, node.type, custom)
         self._refer_to_target(entry, node, custom)
+        if work := node.text_of("approve"):
+            place = next(part.place for part in custom if part.key == "approve")
+            refer_to_approval(self._reading, place, node.type, work, f"node {node.name!r}")
         return node
 
     def _with_inline(self, entry: Entry, custom: list[Custom]) -> list[Custom]:

@@ -175,7 +175,7 @@ def property_named(properties: Mapping[str, Any], written: str) -> str | None:
     return next(found, None)
 
 
-OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error"})
+OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error", "approve"})
 """The custom elements that any node may have, for narval: they are no properties of its type."""
 
 

@@ -116,17 +116,18 @@ def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: s
     if text is None:
         return None
     blank = entry.node.attributes[entry.written[attribute]].index(text)
-    return _template(reading, patterns, text, lambda at: entry.place(attribute, blank + at))
+    return template_from(reading, patterns, text, lambda at: entry.place(attribute, blank + at))
 
 
 def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTemplate | None:
     """The template that is the text of an entry; None, and a fault, for one that cannot be read."""
     text = entry.node.text.strip()
     blank = entry.node.text.index(text)
-    return _template(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
+    return template_from(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
 
 
-def _template(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate | None:
+def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate | None:
+    """The template that a text is; None, and a fault, for one that cannot be read."""
     parts: list[str | ArgumentValue] = []
     end, faults = 0, len(reading.faults)
     for found in _PIECES.finditer(text):

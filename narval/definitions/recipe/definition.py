@@ -42,7 +42,8 @@ class Step(msgspec.Struct, eq=False):
     `own_inputs`, which this step alone states, take what goes along; so they do of what is sent where
     `sending` is given, and then the target are names of agents. `outs` are in the order in which they
     are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it where
-    that waits for nothing but this step: it fires as soon as the step is done.
+    that waits for nothing but this step: it fires as soon as the step is done. Its calls
+    are made only once somebody agrees by the work `approve` (P72).
     """
 
     id: str
@@ -68,6 +69,7 @@ class Step(msgspec.Struct, eq=False):
     agent: str = ""
     own_inputs: Prototype = EMPTY
     sending: Sending | None = None
+    approve: str = ""
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
@@ -77,10 +79,11 @@ class Step(msgspec.Struct, eq=False):
         return self._narrowed[1]
 
     @property
-    def payload(self) -> dict[str, Any] | None:
-        """The plain data that goes with its call: how it sends, as far as that is to be said."""
+    def beyond(self) -> dict[str, Any]:
+        """The fields of its calls that most have not: an agent, how it sends, the work that is to agree."""
         said = self.sending._asdict().items() if self.sending is not None else ()
-        return {word: value for word, value in said if value} or None
+        payload = {word: value for word, value in said if value} or None
+        return {"payload": payload, "agent": self.agent, "approve": self.approve}
 
     @property
     def called(self) -> str:

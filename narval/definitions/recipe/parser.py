@@ -8,6 +8,7 @@ from itertools import count
 
 from narval.definitions.kinds import INLINE, KINDS, read_within
 from narval.definitions.library import Definition, Parsed
+from narval.definitions.people.approvals import refer_to_approval
 from narval.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
 from narval.definitions.reading.appointments import appointments, is_appointment
 from narval.definitions.reading.patterns import Patterns
@@ -148,7 +149,11 @@ class _StepReader:
             agent=entry.get("agent", ""),
             own_inputs=own,
             sending=sending,
+            approve=entry.get("approve", ""),
         )
+        if step.approve:
+            what, place = f"step {step.id!r}", entry.place("approve")
+            refer_to_approval(self._reading, place, step.kind, step.approve, what)
         if sending is None and not step.agent and step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
             # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.

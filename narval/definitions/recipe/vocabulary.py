@@ -74,6 +74,7 @@ WORDS: Words = {
             **RETRIES,
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,
+            "approve": Attribute(full_name),
         },
         ("arguments", "context", "description", "input", "output", *INLINE),
     ),

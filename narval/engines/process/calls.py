@@ -120,7 +120,8 @@ def _call_with_inputs(
     timeout = seconds(node, "timeout")  # before anything is reserved, for it may raise
     inputs, reserved = _find_inputs(decision, node, token, prototype)
     made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
-    _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, timeout=timeout)
+    more = {"timeout": timeout, "approve": node.text_of("approve")}
+    _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, **more)
 
 
 def _find_inputs(

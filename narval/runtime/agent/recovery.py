@@ -194,7 +194,11 @@ def _outline(run: Run) -> bytes:
 
 
 def _nest(agent: AgentState, run: Run) -> None:
-    """Take from the call what was nearest to the calling step: the row of the run has it not."""
+    """Take from the call what was nearest to the calling step, and from the run which calls it holds back:
+    the row of the run has neither.
+    """
+    if run.caller is not None and run.caller.held is not None:
+        agent.runs.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
     parent = agent.runs.active.get(run.caller.run) if run.caller is not None else None
     call = parent.calls.get(run.caller.call) if parent is not None and run.caller is not None else None
     if call is not None:

@@ -138,8 +138,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
-        if self.caller is not None and not self.caller.run and state.caller is not None:
-            self.caller = state.caller  # of another agent's call the row has but a part
+        if state.caller is not None and not (state.caller.run and state.caller.held is None):
+            self.caller = state.caller  # the row has but a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.version += 1
@@ -295,7 +295,7 @@ class RunTable(dict[int, Run]):
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
-                self.by_call[run.caller.call] = run.eid
+                self.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
         self._memory.show_run(run.eid, run.kind, self._show)
 
     def end(self, run: Run) -> None:
@@ -306,8 +306,9 @@ class RunTable(dict[int, Run]):
             self.counts[run.kind, run.phase] += 1
             if run.phase == "failed":
                 self._note_failure(run)
-        if run.caller is not None and self.by_call.get(run.caller.call) == run.eid:
-            del self.by_call[run.caller.call]
+        for call in run.caller.calls if run.caller is not None else ():
+            if self.by_call.get(call) == run.eid:
+                del self.by_call[call]
 
     def _note_failure(self, run: Run) -> None:
         self._failures.append(run.eid)

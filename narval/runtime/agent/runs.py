@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from narval.definitions.library import Definition, RunDefinition
+from narval.definitions.people.directory import APPROVED
 from narval.engines.commands import Finish
 from narval.engines.decision import Inputs
-from narval.engines.events import Caller, Failure, Resume, Returned, Started
+from narval.engines.events import CallApproved, Caller, Failure, HeldCalls, Resume, Returned, Started
 from narval.engines.registry import engine_of, runnable
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
@@ -75,6 +78,8 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         pass  # another run answers the call
     elif not run.caller.run:
         transaction.remote.append((run, command))
+    elif run.caller.held is not None:
+        _decide_held(transaction, run, run.caller, run.caller.held, command)
     else:
         caller = agent.runs.active.get(run.caller.run)
         given_up = caller is not None and run.caller.call in caller.abandoned
@@ -83,6 +88,35 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         agent.queue.append((0, run.caller.run, back))
     if agent.clockwork.idle is not None:
         agent.clockwork.idle.added(run.eid, transaction.at)
+
+
+def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldCalls, end: Finish) -> None:
+    """Tell the run whose calls were held back what came of that: they may be made, or are not (P72)."""
+    agent = transaction.agent
+    asking = agent.runs.active.get(caller.run)
+    refusal = _refusal(transaction, run, held, end)
+    for call, _ in held.calls:
+        back: Returned | CallApproved
+        if asking is not None and call in asking.abandoned:
+            back = Returned(0, 0.0, call, abandoned=True)
+        elif refusal is not None:
+            back = Returned(0, 0.0, call, problem=refusal)
+        else:
+            back = CallApproved(0, 0.0, call, run.name, held.version)
+        agent.queue.append((0, caller.run, back))
+
+
+def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -> Failure | None:
+    """The reason why calls that were held back are not made; None if all agreed."""
+    if end.phase != "done":
+        return msgspec.structs.replace(failure_of(transaction, run), final=True)
+    answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
+    said = answer.attributes if answer is not None else {}
+    if said.get("outcome") == APPROVED:
+        return None
+    whom = f" by {said['by']}" if said.get("by") else ""
+    message = f"{held.name} is not called: {run.name} ({run.eid}) was answered {said.get('outcome')}{whom}"
+    return Failure("rejected", message, final=True)
 
 
 def _error_of(transaction: Transaction, run: Run) -> Element | None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
 from narval.engines.events import (
+    CallApproved,
     CallStarting,
     Cancelled,
     Event,
@@ -113,7 +114,7 @@ class Turn:
                 return self.surroundings.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
-        elif type(event) is CallStarting:
+        elif type(event) is CallStarting or type(event) is CallApproved:
             if event.call not in run.calls:
                 return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
@@ -142,6 +143,8 @@ class Turn:
             else:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
+                if type(event) is CallApproved and event.call in run.calls:
+                    self.transaction.outer.append((run, run.calls[event.call]))
         except Exception:
             telling.blame(run_eid, event)
             raise

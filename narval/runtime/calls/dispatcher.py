@@ -9,11 +9,10 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from narval.engines.commands import SEND, Call, CancelCall, Outer
-from narval.engines.events import Cancelled, Failure, Returned
+from narval.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
@@ -25,6 +24,7 @@ from narval.runtime.calls.context import CallContext, Inputs, Target
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.runtime.calls.nested_runs import begin_run
+from narval.runtime.calls.people.approvals import Approvals
 from narval.runtime.calls.targets import CallTargets, PreparedCall
 from narval.runtime.store.batch import AgentRow
 
@@ -40,6 +40,9 @@ INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
+_ANSWERS = (Returned, CallApproved)
+"""The events that say what is to become of a call."""
+
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
 
@@ -47,9 +50,8 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
 
-    `home` is the folder of the home; outside ids of calls begin with the id of the agent (G1). `timeout` is
-    the time limit of calls that have none of their own, in seconds. `preparers` prepare, by kind, the calls
-    that are made in a way of their own; those of `in_turn` are answered within a turn.
+    Outside ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
+    seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
     """
 
     def __init__(
@@ -60,15 +62,15 @@ class Dispatcher:
         targets: CallTargets,
         post: Post,
         *,
-        home: Path | None,
         identity: AgentRow,
         timeout: float | None,
         preparers: Mapping[str, Prepare],
         in_turn: Mapping[str, InTurn],
     ) -> None:
         self._agent, self._executor, self.targets = agent, executor, targets
+        self._approvals = Approvals(agent, post)
         self.identity, self.in_flight = identity, in_flight
-        self.is_stopping, self._timeout, self._post, self._home = False, timeout, post, home
+        self.is_stopping, self._timeout, self._post = False, timeout, post
         self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
             **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
@@ -122,7 +124,7 @@ class Dispatcher:
         self.in_flight.attach(self._agent, self._post)
         clockwork = self._agent.clockwork
         due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
-        answered = {event.call for _, _, event in self._agent.queue if isinstance(event, Returned)}
+        answered = {event.call for _, _, event in self._agent.queue if isinstance(event, _ANSWERS)}
         for run in list(self._agent.runs.active.values()):
             if not self._agent.runs.is_awaited(run):
                 self._cancel(run.eid, "its caller is over")
@@ -184,6 +186,8 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
+        if (call.approve or self._agent.lookup.people.approvals) and self._approvals.hold(run, call):
+            return None
         target = self.targets.find(run, call)
         if target is None:
             return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
@@ -214,7 +218,7 @@ class Dispatcher:
         """The outcome of an inline call, if it may be answered here and now."""
         if call.on_restart == "error":
             return None
-        asked = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        asked = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
         clock, agent = self._executor.clock, self.identity.name
         return self._executor.at_once(CallContext(*asked, target, inputs, clock, agent=agent))
 
@@ -227,7 +231,7 @@ class Dispatcher:
         timeout: float | None,
         payload: Mapping[str, Any] | None = None,
     ) -> CallContext:
-        made = (self.outside_id(call.call), run.eid, call.step, self._home, None, call.attempt)
+        made = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
         clock, agent = self._executor.clock, self.identity.name
         return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload, agent=agent)

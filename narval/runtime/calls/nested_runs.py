@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from narval.engines.commands import Call
-from narval.engines.events import Caller, Failure, Returned
+from narval.engines.events import Caller, Failure, HeldCalls, Returned
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
@@ -16,9 +16,11 @@ from narval.runtime.calls.process_code.transient import hand_over
 log = logging.getLogger("narval.turn")
 
 
-def begin_run(run: Run, call: Call, turn: Turn) -> None:
+def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -> None:
     """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more; or it
     would make its family too deep or too large, or its agent has all the runs that it may.
+
+    With `held` it answers nothing: these calls are made, or are not, by what comes of it (P72).
     """
     if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
@@ -30,9 +32,9 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
     if refusal is None and (over := turn.agent.no_room_for_runs()):
         refusal = Failure(OVER_LIMIT, over, final=True)
     if refusal is not None:
-        turn.tell(run.eid, Returned(0, 0.0, call.call, problem=refusal))
+        _refuse(turn, run, call, held, refusal)
         return
-    caller = Caller(run.eid, call.step, call.call, call.nearby)
+    caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
     environment: Any = (call.payload or {}).get("environment")
     given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
     begun = turn.start(call.name, call.elements, **given)
@@ -40,9 +42,15 @@ def begin_run(run: Run, call: Call, turn: Turn) -> None:
         definition = turn.agent.lookup.definition(run, call.kind, call.name)
         refused = cannot_start(definition) if definition is not None else None
         unknown = ("unknown-target", f"there is no {call.kind} named {call.name}")
-        problem = Failure(*(refused or unknown), final=refused is not None)
-        turn.tell(run.eid, Returned(0, 0.0, call.call, problem=problem))
+        problem = Failure(*(refused or unknown), final=refused is not None or held is not None)
+        _refuse(turn, run, call, held, problem)
         return
     hand_over(run, call, begun)
     if (warning := families.warning(begun)) is not None:
         log.warning("%s", warning)
+
+
+def _refuse(turn: Turn, run: Run, call: Call, held: HeldCalls | None, problem: Failure) -> None:
+    """Tell a run that its call, or those that were held back, cannot be answered."""
+    for id in [call.call] if held is None else [id for id, _ in held.calls]:
+        turn.tell(run.eid, Returned(0, 0.0, id, problem=problem))

@@ -58,7 +58,7 @@ class CallTargets:
     """
 
     def __init__(self, agent: AgentState, home: Path | None) -> None:
-        self._agent, self._home = agent, home
+        self._agent, self.home = agent, home
         self.stubs: dict[str, Callable[..., Any]] = {}
         self._latest = LoadedModules({}, {})
         self._modules: WeakKeyDictionary[Library, LoadedModules] = WeakKeyDictionary()
@@ -124,7 +124,7 @@ class CallTargets:
         return given
 
     def _shown(self, path: str) -> str:
-        return path if self._home is None or is_shipped(path) else str(self._home / path)
+        return path if self.home is None or is_shipped(path) else str(self.home / path)
 
     def _modules_of(self, run: Run, definition: Definition) -> LoadedModules:
         """The modules that belong to a version of an action, or of other code."""

@@ -73,8 +73,8 @@ def test_P15_all_of_a_file_is_read() -> None:
 def test_P73_the_rules_of_a_home_are_read() -> None:
     (rule,) = read(PEOPLE).approvals
     assert rule == Approval("mail.send", "home.approve", "email[not(@kind='ack')]")
-    assert rule.pattern is not None
-    assert rule.pattern.text == rule.match
+    assert rule.condition is not None
+    assert rule.condition.text == rule.match
     assert read("approval = []").approvals == ()
 
 

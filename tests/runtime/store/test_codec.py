@@ -31,6 +31,7 @@ from narval.engines.events import (
     CarriedOver,
     Event,
     Failure,
+    HeldCalls,
     Matched,
     OutputElement,
     PersonsAct,
@@ -107,7 +108,10 @@ resumes = st.none() | st.builds(
     st.lists(kept, max_size=2).map(tuple),
     st.lists(agains, max_size=2).map(tuple),
 )
-callers = st.none() | st.builds(Caller, numbers, words, words, st.lists(eids, max_size=2).map(tuple))
+nearby = st.lists(eids, max_size=2).map(tuple)
+given_to = st.lists(st.tuples(words, st.lists(st.tuples(words, eids), max_size=2).map(tuple)), max_size=2)
+held = st.none() | st.builds(HeldCalls, words, words, words, words, words, given_to.map(tuple))
+callers = st.none() | st.builds(Caller, numbers, words, words, nearby, held=held)
 scopes = st.none() | st.tuples(words, words, words)
 scalars = st.none() | words | st.integers(-(2**60), 2**60) | moments
 plain = scalars | st.lists(scalars, max_size=2) | st.dictionaries(words, scalars, max_size=2)
@@ -136,6 +140,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     Failure | None: problems,
     PersonsAct | None: st.none() | st.builds(PersonsAct, words, words, words),
     Caller | None: callers,
+    PersonsAct | None: st.none() | st.builds(PersonsAct, words, words, words),
     Resume | None: resumes,
     Element: elements,
     tuple[Bound, ...]: st.lists(bounds, max_size=2).map(tuple),

@@ -298,7 +298,7 @@ def _call(
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = step.id, inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, *parts, payload=step.payload, agent=step.agent)
+    asked = commands.Call(call, step.kind, step.target, *parts, **step.beyond)
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:

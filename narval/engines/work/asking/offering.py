@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isfinite
+from typing import Any
 
 from narval.definitions.appointment import read_date
 from narval.definitions.reading.values import TextTemplate
@@ -11,7 +12,7 @@ from narval.definitions.suggestions import closest
 from narval.engines.assignment import Slot, assign
 from narval.engines.candidates import CandidateSearch
 from narval.engines.decision import Inputs
-from narval.engines.events import Started
+from narval.engines.events import HeldCalls, Started
 from narval.engines.work.asking import texts
 from narval.engines.work.asking.requesters import requesters
 from narval.engines.work.changes import Asked, Offered
@@ -58,12 +59,14 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         if field.options is not None
     }
     defaults = dict(_defaults(decision, bindings))
-    text = texts.text_of_item(definition, title, description, bindings, defaults, options)
+    calls, shown, called_with = _calls(decision, bindings)
+    text = texts.text_of_item(definition, title, description, shown, calls, defaults, options)
     if (size := len(text.encode())) > texts.MOST_BYTES:
         why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
     people = tuple(_people(decision, bindings))
-    caused, named = requesters(decision.view, decision.state.eid, taken), _requesters(decision, bindings)
+    caused = requesters(decision.view, decision.state.eid, (*taken, *called_with))
+    named = _requesters(decision, bindings)
     asking = (*caused.people, *named)
     if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
         raise NotSoError("no-requester", f"{caused.unknown}, and whoever asked may not answer")
@@ -83,6 +86,32 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         defaults=defaults,
         options=options,
     )
+
+
+def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings, Collection[int]]:
+    """The lines about calls that wait for the item (P72), the inputs that these do not show already, and the
+    elements that the calls are given.
+    """
+    caller, view = decision.state.caller, decision.view
+    held = caller.held if caller is not None else None
+    if caller is None or held is None:
+        return [], bindings, ()
+    says = list(_says(view.definition(held.kind, held.name), held, decision))
+    lines = list(texts.lines_of_calls(decision.definition, caller, held, says, view.element))
+    there = {eid for _, inputs in held.calls for _, eids in inputs for eid in eids}
+    others = {
+        name: [found for found in elements if found.eid not in there] for name, elements in bindings.items()
+    }
+    return lines, others, there
+
+
+def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:
+    """The sentences that an action has for its calls: of each by what it is given, else of all the same."""
+    for _, inputs in held.calls if action is not None and action.describe is not None else ():
+        given = {
+            name: [found for eid in eids if (found := decision.view.element(eid))] for name, eids in inputs
+        }
+        yield action.describe.filled(given)
 
 
 def _filled(template: TextTemplate | None, bindings: Bindings) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lxml import etree
 
 from narval.definitions.work.definition import WorkDefinition, WorkOutcome
 from narval.definitions.work.fields import FormField
+from narval.engines.events import Caller, HeldCalls
 from narval.engines.work.changes import Values
 from narval.memory.elements.element import Element
 
@@ -56,13 +57,15 @@ def text_of_item(
     title: str,
     description: str,
     inputs: Mapping[str, Sequence[Element]],
+    calls: Iterable[str],
     defaults: Values,
     options: Values,
 ) -> str:
-    """All that is shown of an item: title, description, inputs, outcomes, fields."""
+    """All that is shown of an item: title, description, calls that wait for it, inputs, outcomes, fields."""
     parts = [f"{work.full_name} asks", *_value(title)]
     if description:
         parts += ["", "Description:", *_value(description)]
+    parts += calls
     for name, elements in inputs.items():
         for element in elements:
             parts += ["", *_input(work, name, element)]
@@ -70,6 +73,38 @@ def text_of_item(
     for field in work.fields.values():
         parts += ["", *_field(field, defaults.get(field.name, ()), options.get(field.name, ()))]
     return "\n".join(parts) + "\n"
+
+
+def lines_of_calls(
+    work: WorkDefinition,
+    caller: Caller,
+    held: HeldCalls,
+    says: Sequence[str],
+    element: Callable[[int], Element | None],
+) -> Iterator[str]:
+    """The lines that tell which calls are made if it is approved (P72): of what, by which step, with which
+    elements. `says` has for each call what the action says of it, or one text for all.
+    """
+    yield from (
+        "",
+        f"Call: {shown_as(held.name)} in version {held.version[:16]}, where it runs: {held.where}",
+    )
+    if held.void:
+        yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
+    yield f"Asked by: step {shown_as(caller.step)} of {shown_as(held.asking)} (run {caller.run})"
+    for text in says:
+        yield from ("It says:", *_value(text))
+    several = len(held.calls) > 1
+    if several:
+        yield f"Calls: {len(held.calls)}, all of which are made if this is approved"
+    for number, (_, inputs) in enumerate(held.calls, 1):
+        if not inputs:
+            yield from ("", "It takes nothing")
+        for name, eids in inputs:
+            for eid in eids:
+                if (found := element(eid)) is not None:
+                    title = f"Call {number} takes" if several else "It takes"
+                    yield from ("", *_element(work, f"{title} {name}", found))
 
 
 def digest(text: str) -> str:
@@ -82,12 +117,16 @@ def _value(text: str) -> list[str]:
 
 
 def _input(work: WorkDefinition, name: str, element: Element) -> Iterator[str]:
+    return _element(work, f"Input {name}", element)
+
+
+def _element(work: WorkDefinition, title: str, element: Element) -> Iterator[str]:
     if work.inputs_by_digest:
         size, of = len(element.xml), hashlib.sha256(element.xml).hexdigest()
-        yield f"Input {name}: element {element.eid}, {size:,} bytes, SHA-256 {of}:"
+        yield f"{title}: element {element.eid}, {size:,} bytes, SHA-256 {of}:"
         yield from _value(element.name)
     else:
-        yield f"Input {name}: element {element.eid}:"
+        yield f"{title}: element {element.eid}:"
         tree = element.tree()
         tree.attrib.pop("eid", None)
         etree.indent(tree)

@@ -91,7 +91,6 @@ class HostMaker:
             CallsInFlight(main_loop.executor) if calls is None else calls,
             targets,
             lambda item: host.post(item),
-            home=self._folder,
             identity=identity,
             timeout=settings.call_timeout,
             preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},

@@ -185,6 +185,7 @@ ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
+    Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", _of("description")),
 )
 SHIPPED_ACTIONS = (

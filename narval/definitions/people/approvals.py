@@ -1,0 +1,53 @@
+"""Approvals as definitions and homes name them (P72, P73): the work that is to agree before an action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from narval.definitions.kinds import ASKING
+from narval.definitions.library import Library
+from narval.definitions.people.directory import APPROVED, Approval
+from narval.definitions.reading.xml import Place, Reading
+from narval.definitions.suggestions import closest
+from narval.errors import Fault
+
+ACTION = "action"
+"""The kind of the calls before which somebody can be asked."""
+
+
+def refer_to_approval(reading: Reading, place: Place, kind: str, work: str, what: str) -> None:
+    """Note the work that is to agree to the calls of a part, which calls a definition of a kind."""
+    if kind != ACTION:
+        message = "approve: people agree to calls of actions alone; remove this, and ask by a part of its own"
+        reading.fault_at(place, message)
+        return
+    check = partial(_check_outcome, path=reading.source.path, place=place)
+    reading.refer(place, ASKING, work, f"approve of {what}", check)
+
+
+def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
+    message = _lacks_outcome(work)
+    return [] if message is None else [Fault(path, *place, message)]
+
+
+def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[str]:
+    """Doubts about the rules of a home: actions and work that are not there, work that nobody agrees by."""
+    for rule in rules:
+        work, actions = library.get(ASKING, rule.work), library.of(ACTION)
+        if rule.action not in actions:
+            yield f"approval: there is no action {rule.action!r} here{closest(rule.action, actions)}"
+        if work is None:
+            known = closest(rule.work, library.of(ASKING))
+            yield f"approval: there is no work {rule.work!r}{known}; no call of {rule.action} is made"
+        elif (message := _lacks_outcome(work)) is not None:
+            yield message
+
+
+def _lacks_outcome(work: Any) -> str | None:
+    """The words for work that nobody can agree by; None for any other."""
+    if work.outcome(APPROVED) is not None:
+        return None
+    known = ", ".join(outcome.name for outcome in work.outcomes)
+    return f"approve: {work.full_name} has no outcome {APPROVED!r}, by which a call is made; it has {known}"

@@ -1,0 +1,134 @@
+"""Calls of actions that are held back until somebody agrees: as their step says (P72), or their home (P73).
+
+A call that waits is in force like any other, and its item is found by its id, as a run that answers it is.
+So it is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. Who makes
+the call knows nothing of all this, and so cannot lift it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.definitions.action.definition import Action
+from narval.definitions.kinds import ASKING
+from narval.definitions.people.directory import Approval
+from narval.engines.commands import Call
+from narval.engines.decision import Inputs
+from narval.engines.events import Failure, HeldCalls, Returned
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.loop import Request
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.in_flight import Post, refused
+from narval.runtime.calls.nested_runs import begin_run
+
+MOST_CALLS = 100
+"""The calls at most that one item lists; where a `foreach` makes more, each has its own."""
+
+MOST_BYTES = 32_768
+"""The bytes of elements at most that are shown in one item for several calls."""
+
+_Asking = tuple[int, str, str, str]
+"""A run, its step, the action it calls, and the work that asks: their calls are asked for together."""
+
+
+class Approvals:
+    """The calls of one agent's actions for which somebody is to be asked first."""
+
+    def __init__(self, agent: AgentState, post: Post) -> None:
+        self._agent, self._post = agent, post
+        self._asking: dict[_Asking, dict[str, Call]] = {}
+        """The calls that were asked for since the last turn, by their ids."""
+
+    def hold(self, run: Run, call: Call) -> bool:
+        """Have somebody asked before a call is made, unless they all agreed; False if it may be made.
+
+        One that is held twice is asked for once.
+        """
+        work = self._next_work(run, call)
+        if not work:
+            return False
+        key = (run.eid, call.step, call.name, work)
+        if key not in self._asking:
+            self._asking[key] = {}
+            self._post(Request(partial(self._ask, key), _ignore))
+        self._asking[key][call.call] = call
+        return True
+
+    def _next_work(self, run: Run, call: Call) -> str:
+        """The work that asks next whether a call may be made; "" where none has to.
+
+        What was agreed to in another version of the action counts no more.
+        """
+        if call.kind != Action.kind:
+            return ""
+        works = [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
+        if call.approve and call.approve not in works:
+            works.append(call.approve)
+        if not works:
+            return ""
+        action = self._action(run, call)
+        agreed = call.approved if action is not None and action.digest == call.version else ()
+        return next((work for work in works if work not in agreed), "")
+
+    def _fits(self, rule: Approval, call: Call) -> bool:
+        """True if a rule of the home is about a call: of that action, with an input that fits."""
+        if rule.action != call.name:
+            return False
+        memory = self._agent.memory
+        given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+        return rule.condition is None or any(
+            rule.condition.bind().test(memory.tree(element)) for element in given if element is not None
+        )
+
+    def _action(self, run: Run, call: Call) -> Action | None:
+        found = self._agent.lookup.definition(run, call.kind, call.name)
+        return found if isinstance(found, Action) else None
+
+    # --- within a turn ----------------------------------------------------------------------------------
+
+    def _ask(self, key: _Asking, turn: Turn) -> None:
+        """Offer items for the calls of a step that still wait; where nobody can be asked, refuse them."""
+        eid, _, name, work = key
+        asked, run = self._asking.pop(key), turn.agent.runs.active.get(eid)
+        if run is None:
+            return
+        for call in asked.values():
+            if call.call in run.abandoned:
+                turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
+        known = turn.agent.runs.by_call
+        calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
+        action = self._action(run, calls[0]) if calls else None
+        if action is None:
+            for call in calls:
+                problem = Failure("unknown-target", f"there is no {call.kind} named {name}", final=True)
+                turn.tell(eid, refused(call, problem))
+            return
+        for together in self._listed(calls):
+            self._offer(turn, run, action, work, together)
+
+    def _listed(self, calls: list[Call]) -> Iterator[list[Call]]:
+        """The calls that each item lists: all of them, unless they are too many or too large to be read."""
+        given = {eid for call in calls for _, eids in call.inputs for eid in eids}
+        found = (self._agent.memory.element(eid) for eid in given)
+        size = sum(len(element.xml) for element in found if element is not None)
+        if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
+            yield calls
+        else:
+            yield from ([call] for call in calls)
+
+    def _offer(self, turn: Turn, run: Run, action: Action, work: str, calls: list[Call]) -> None:
+        first = calls[0]
+        listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
+        void = first.version if first.version != action.digest else ""
+        held = HeldCalls(first.kind, first.name, action.digest, action.where, run.name, listed, void)
+        eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
+        begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
+
+
+def _ignore(value: Any, error: Any) -> None:
+    """Do nothing: nobody waits for this answer."""
