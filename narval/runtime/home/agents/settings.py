@@ -74,8 +74,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     long an element that nobody used, or a run that is over, is kept (None: for ever). `idle_after`: how long
     it stays active with nothing to do (G6); with `always_active` it is never passive. `keep`: how long a
     message waits. Limits: `elements`, `bytes`, active `runs`, `moments` waited for,
-    `calls` under way (None: all places but one), `messages` in its mailbox, `element_bytes` of one element, `definitions`. `receives`: who may send it what (None: what goes
-    without saying). `offers`: who may call which definition; "*" is everybody.
+    `calls` under way (None: all places but one), `messages` in its mailbox, `element_bytes` of one element,
+    `definitions`. `receives`: who may send it what (None: what goes without saying).
+    `offers`: who may call which definition; "*" is everybody.
     """
 
     collections: tuple[str, ...] = (HOME_COLLECTION, OWN)
