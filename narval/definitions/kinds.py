@@ -240,11 +240,11 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
     ]
 
 
-def doubts(definitions: Iterable[Definition], people: Directory) -> list[Fault]:
-    """Warnings about definitions that ask people, given those of a home (P14)."""
+def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool = True) -> list[Fault]:
+    """Warnings about definitions that ask people, given those of a home, which `writes` to them (P14)."""
     return [
         fault
         for name, kind in KINDS.items()
         if kind.asks and (asking := [found for found in definitions if found.kind == name])
-        for fault in import_module(f"{kind.definitions}.checks").doubts(asking, people)
+        for fault in import_module(f"{kind.definitions}.checks").doubts(asking, people, writes=writes)
     ]

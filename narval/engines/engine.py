@@ -168,6 +168,14 @@ class HeedsPeople(Protocol):
         """The signal by which a run is told that the directory is another; "" if that alters nothing."""
 
 
+@runtime_checkable
+class Conceals(Protocol):
+    """An engine whose runs keep something from those who look at them while they go on (P27)."""
+
+    def conceal(self, definition: Any, state: Any, line: dict[str, Any], /) -> dict[str, Any]:
+        """A line of history as anybody may read it."""
+
+
 def instead_of_retry(engine: Engine) -> str:
     """The advice that follows a refusal to begin a run again; "" if the kind gives none."""
     instead: str = getattr(engine, "instead_of_retry", "")

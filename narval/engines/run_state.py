@@ -76,11 +76,6 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """The people who have answered it, if it asks any."""
         return ()
 
-    @property
-    def goes_on_from(self) -> int:
-        """The run that was tried in vain, of which it is the retry; 0 for none."""
-        return 0
-
     def begin(self, change: RunBegan) -> None:
         """Note when the run began, with which elements, for whom."""
         self.started, self.first = change.at, change.elements

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.engines.engine import Conceals
 from narval.errors import UnreadableError
 from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
@@ -25,6 +26,9 @@ async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -
         wait = await daemon.host.turned(wait)
         if found.entries != known or not found.active:
             shown = lines(daemon.agent.store, found.eid, after)
+    engine = found.engine
+    if isinstance(engine, Conceals) and found.active:
+        return [engine.conceal(found.definition, found.state, line) for line in shown]
     return shown
 
 

@@ -52,6 +52,8 @@ def test_G33_G37_an_agent_that_is_away_is_waited_for_and_why_says_so(narval: Nar
         assert (at["agent"], at["state"], at["agent_state"]) == ("calendar", "untaken", "suspended")
         lines = narval.ask("history", str(call["run"]), "--agent", "mail")
         assert [line["of"] for line in lines if "of" in line] == ["calendar"]
+        shown = narval("show", str(call["run"]), "--agent", "mail").stdout.decode()
+        assert any(line.split()[1:3] == ["ask", "calendar"] for line in shown.splitlines())
         assert {line["agent"] for line in lines} == {"mail"}
         assert b"of=calendar" in narval("history", str(call["run"]), "--agent", "mail").stdout
         narval("agents", "resume", "calendar")

@@ -72,6 +72,9 @@ def test_P44_two_people_and_one_item(narval: Narval) -> None:
         item = start(narval)
         assert says(narval, by="dan") == (0, "nothing is asked of you")
         assert f"{item}  w.approve  offered" in says(narval, by="ann")[1]
+        shown = says(narval, "show", item, by="ann")[1].splitlines()
+        assert "requested by  dan" in shown
+        assert any(line.startswith("you may") and line.endswith(" (as approver)") for line in shown)
         assert says(narval, "claim", item, by="ann") == (0, f"item {item} is claimed")
         refused, told = says(narval, "claim", item, by="ben")
         assert refused == 1

@@ -19,3 +19,12 @@ def test_P14_the_only_person_holds_every_role_and_is_not_two(tmp_path: Path) -> 
     home = home_with(tmp_path / "home", PURCHASE.replace('name="approve"/>', 'name="approve" needs="2"/>', 1))
     (home / "etc" / "people.toml").unlink()
     assert "outcome 'approve' needs 2, and 1 of 1 people may answer" in command(home, "check").output
+
+
+def test_P14_mail_as_a_way_wants_a_server(tmp_path: Path) -> None:
+    home = home_with(tmp_path / "home", PURCHASE.replace("</work>", '<ways names="mail"/></work>', 1))
+    wanted = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
+    assert wanted in command(home, "check").output
+    with (home / "etc" / "narval.toml").open("a") as file:
+        file.write('[mail]\nfrom = "narval@example.org"\nhost = "smtp.example.org"\n')
+    assert wanted not in command(home, "check").output

@@ -166,6 +166,38 @@ def test_P27_others_votes_are_shown_to_who_has_voted(at_work: Home) -> None:
     assert at_work.does("ann", "work_item", item)["outcome"] == "no"
 
 
+def test_P27_no_output_tells_what_others_have_answered_until_it_is_over(at_work: Home) -> None:
+    item = at_work.start("w.vote")
+    at_work.does("ann", "save", item, {})
+    at_work.does("ann", "answer", item, "no")
+
+    def told(by: str) -> str:
+        rows = [row for row in at_work.does(by, "work_log", item) if row["did"] == "Voted"]
+        shown = at_work.does(by, "ask", "show", run=item)
+        history = [line for line in at_work.does(by, "history", item) if line["what"] != "Offered"]
+        why = at_work.does(by, "why", item), at_work.does(by, "why", item, "ann")
+        (element,) = at_work.agent.memory(f"work[@eid='{item}']")
+        del shown["outcomes"][0]["id"], shown["outcomes"][1]["id"]
+        return f"{rows}{shown}{history}{why}{element.attributes}"
+
+    assert "'no'" not in told("ben")
+    assert "answered no" not in told("ben")
+    assert "'outcome': 'no'" in f"{at_work.does('ann', 'work_log', item)}"
+    at_work.does("ben", "answer", item, "no")
+    assert "'no'" in told("cleo")
+
+
+def test_P77_who_comes_too_late_is_told_who_cancelled_it_and_why(at_work: Home) -> None:
+    item = at_work.start("w.tell")
+    at_work.does("cleo", "cancel", item, reason="bought already")
+    at_work.agent.until_idle()
+    with pytest.raises(WorkRefusedError) as raised:
+        at_work.does("dan", "answer", item)
+    assert str(raised.value) == (
+        "it is withdrawn by cleo since 1970-01-12T13:46:40Z (bought already); nothing more can be done"
+    )
+
+
 def test_P20_each_act_and_its_refusals(at_work: Home) -> None:
     item = at_work.start("w.approve", REQUEST)
     assert at_work.refusal("ann", "release", item) == "not-claimed"
@@ -251,6 +283,14 @@ def test_P18_a_start_looks_at_claims_again_if_the_directory_has_changed_meanwhil
         assert after.items("ben", state="offered") == [item]
         assert after.does("ben", "work_log", item)[-1]["did"] == "ClaimReleased"
         assert after.items("ann", state="claimed") == [kept]
+
+
+def test_P30_P18_an_item_says_who_asked_and_by_which_right_one_may_answer(at_work: Home) -> None:
+    item = at_work.start("w.approve", REQUEST)
+    shown = at_work.does("cleo", "work_item", item)
+    assert (shown["requesters"], shown["right"]) == (["dan"], {"role": "approver", "for": None})
+    at_work.does("ann", "answer", item, "approve")
+    assert at_work.does("cleo", "work_item", item)["right"] is None, "it is over"
 
 
 def test_P16_without_a_file_the_owner_is_asked(tmp_path: Path) -> None:

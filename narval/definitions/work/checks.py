@@ -40,8 +40,18 @@ def _seconds(length: Appointment) -> float:
     return length.length.days * 86400 + length.length.seconds
 
 
-def doubts(works: Iterable[WorkDefinition], people: Directory) -> list[Fault]:
-    """Warnings about work as it is asked of the people of a home."""
+def doubts(works: Iterable[WorkDefinition], people: Directory, *, writes: bool = True) -> list[Fault]:
+    """Warnings about work as it is asked of the people of a home, which can write mail or not."""
+    works = list(works)
+    unsent = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
+    by_mail = [] if writes else [work for work in works if "mail" in work.ways]
+    return [
+        *(Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True) for work in by_mail),
+        *_doubts_of_people(works, people),
+    ]
+
+
+def _doubts_of_people(works: Iterable[WorkDefinition], people: Directory) -> list[Fault]:
     return [
         Fault(work.path, line, 1, f"{work.full_name}: {message}", warning=True)
         for work in works

@@ -55,11 +55,6 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return self.transitions.get(transition, _WAITING)
 
     @property
-    def goes_on_from(self) -> int:
-        """The plan from which this one was begun again."""
-        return self.resumed[0] if self.resumed is not None else 0
-
-    @property
     def has_fired(self) -> bool:
         """True once a transition has fired."""
         return any(transition.state == "fired" for transition in self.transitions.values())

@@ -19,6 +19,9 @@ from narval.engines.work.table import ACTS_ON_ITEMS, No
 MOST_IN_A_ROW = 3
 """The most delegations in a row (P25)."""
 
+LONGEST_WORD = 10_000
+"""The most characters of a reason, or of the word that goes with a delegation."""
+
 
 def act(decision: WorkDecision, event: Signalled) -> None:
     """Do what a person asks, and answer. Raises NotSoError where the rules refuse it."""
@@ -31,6 +34,8 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     shown = event.arguments.get("shown")
     if shown and shown != state.shown:
         raise NotSoError("changed", "this is not the text that the item shows now; look at it again")
+    if any(len(_text(event, name)) > LONGEST_WORD for name in ("reason", "word")):
+        raise NotSoError("bad-field", f"a reason has at most {LONGEST_WORD:,} characters; shorten it")
     decision.check_claim()
     claim = state.claim
     if definition.is_voted:
@@ -93,8 +98,8 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     if rules.delegate == "no":
         raise NotSoError("not-eligible", "this may not be delegated; answer it, or release it")
     if decision.people.person(to) is None:
-        known = closest(to, [person.name for person in decision.people.people])
-        raise NotSoError("not-eligible", f"there is no person {to!r}{known}")
+        known = closest(to[:80], [person.name for person in decision.people.people])
+        raise NotSoError("not-eligible", f"there is no person {to!r:.80}{known}")
     chain = [handed.by for handed in state.handed]
     if to == event.by or to in chain:
         raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or release it")
@@ -145,7 +150,9 @@ def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
     found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
     if found is None:
         names = [outcome.name for outcome in outcomes]
-        raise NotSoError("no-outcome", f"expected {' or '.join(names)}, got {name!r}{closest(name, names)}")
+        raise NotSoError(
+            "no-outcome", f"expected {' or '.join(names)}, got {name!r:.80}{closest(name[:80], names)}"
+        )
     return found
 
 
@@ -181,8 +188,8 @@ def _reassign(decision: WorkDecision, event: Signalled) -> None:
         raise NotSoError("not-eligible", "expected the names of those to whom it is to be offered")
     for person in named:
         if decision.people.person(person) is None:
-            known = closest(person, [one.name for one in decision.people.people])
-            raise NotSoError("not-eligible", f"there is no person {person!r}{known}")
+            known = closest(person[:80], [one.name for one in decision.people.people])
+            raise NotSoError("not-eligible", f"there is no person {person!r:.80}{known}")
         if person in decision.excluded:
             raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
         if person in decision.state.refused:

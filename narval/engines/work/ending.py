@@ -13,8 +13,8 @@ from narval.engines.outputs import judge
 from narval.engines.work import claims
 from narval.engines.work.changes import Expired, ItemAnswered, Values, Withdrawn
 from narval.engines.work.decision import NotSoError, WorkDecision
-from narval.engines.work.forms import Misfit, bad_fields
-from narval.engines.work.state import Vote
+from narval.engines.work.forms import Misfit, bad_fields, by_default
+from narval.engines.work.state import Vote, WorkState
 from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element
@@ -40,7 +40,7 @@ def end_by_deadline(decision: WorkDecision) -> None:
     deadline, state = decision.definition.deadline, decision.state
     assert deadline is not None, state
     if deadline.outcome:
-        _end_by_rule(decision, deadline.outcome, "", state.defaults | dict(deadline.fields))
+        _end_by_rule(decision, deadline.outcome, "", by_default(decision, deadline.fields))
         return
     message = f"nobody answered {decision.definition.full_name} in time: {state.title}"
     error = decision.add_error_element("expired", message, inputs=decision.given())
@@ -82,6 +82,16 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
     error = decision.add_error_element("withdrawn", message, inputs=decision.given())
     decision.change(Withdrawn(event.at, event.reason, event.by, event.actor, told, error))
     decision.over(())
+
+
+def over(state: WorkState) -> str:
+    """The end of an item, for somebody who comes too late."""
+    ended = f"it is {state.status}"
+    whom = f" by {state.ended_by}" if state.ended_by else ""
+    answered = f": {state.outcome}" if state.outcome else ""
+    why = f" ({state.ended_why})" if state.ended_why else ""
+    at = f" since {_shown(state.ended)}" if state.ended is not None else ""
+    return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
 
 
 def _element(decision: WorkDecision, outcome: str, by: str, way: str, fields: Values) -> bytes:

@@ -18,6 +18,7 @@ from narval.engines.work.apply import apply as apply
 from narval.engines.work.asking import offering
 from narval.engines.work.changes import GivenUp, Notified, WorkChange
 from narval.engines.work.decision import NotSoError, WorkDecision
+from narval.engines.work.explain import conceal as conceal
 from narval.engines.work.explain import diagnose as diagnose
 from narval.engines.work.explain import explain as explain
 from narval.engines.work.explain import parts as parts
@@ -67,7 +68,7 @@ def advance(
             sending.settle(decision)
         deadlines.settle(decision)
     elif not was_over and state.notices:
-        sending.tell_end(decision, _ended(state))
+        sending.tell_end(decision, ending.over(state))
     return decision.changes, decision.commands
 
 
@@ -100,9 +101,9 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
     elif _note(decision, event):
         return
     elif event.name not in ACTS_ON_ITEMS:
-        decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r}")
+        decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r:.80}")
     elif state.over:
-        decision.turn_away(event, Failure("over", _ended(state)))
+        decision.turn_away(event, Failure("over", ending.over(state)))
     elif state.status == "ready":
         decision.refuse(event, "no-item", "it is not offered yet; ask again")
     else:
@@ -117,16 +118,6 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
         else:
             decision.turn_away(event, failure)
             tokens.refused(decision, event, failure)
-
-
-def _ended(state: WorkState) -> str:
-    """The end of an item, for somebody who comes too late."""
-    ended = f"it is {state.status}"
-    whom = f" by {state.ended_by}" if state.ended_by else ""
-    answered = f": {state.outcome}" if state.outcome else ""
-    why = f" ({state.ended_why})" if state.ended_why else ""
-    at = f" since {acts.clock(state.ended)}" if state.ended is not None else ""
-    return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
 
 
 # --- what narval itself tells an item --------------------------------------------------------------------

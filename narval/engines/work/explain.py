@@ -66,19 +66,41 @@ def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str,
         yield Wait("deadline", "limit", until=state.deadline)
 
 
+def hides_votes(definition: WorkDefinition, state: WorkState) -> bool:
+    """True while what each has answered is for those alone who have answered (P27)."""
+    return definition.is_voted and not state.over and not definition.rules.open_votes
+
+
+_TELLING = {"Voted", "VoteChanged", "Saved", "Signalled", "Answer"}
+"""The lines of history that tell what somebody answers."""
+
+
+def conceal(definition: WorkDefinition, state: WorkState, line: dict[str, Any]) -> dict[str, Any]:
+    """A line of history without what is answered, while that is hidden."""
+    if line["what"] not in _TELLING or not hides_votes(definition, state):
+        return line
+    return {
+        name: value for name, value in line.items() if name not in ("outcome", "fields", "arguments", "value")
+    }
+
+
 def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[str, Any]]]:
     """The outcomes, with how many have answered so, and the people who have done something."""
-    votes = [vote.outcome for vote in state.votes.values()]
+    votes, is_hidden = [vote.outcome for vote in state.votes.values()], hides_votes(definition, state)
     outcomes = [
         {
             "id": outcome.name,
             "state": "taken" if state.outcome == outcome.name else "open",
             "needs": outcome.needs,
-            "has": votes.count(outcome.name),
+            "has": None if is_hidden else votes.count(outcome.name),
         }
         for outcome in definition.outcomes
     ]
-    return {"outcomes": outcomes, "people": [{"id": name, "state": how} for name, how in state.progress()]}
+    people = [
+        {"id": name, "state": "answered" if is_hidden and name in state.votes else how}
+        for name, how in state.progress()
+    ]
+    return {"outcomes": outcomes, "people": people}
 
 
 def explain(definition: WorkDefinition, state: WorkState, identifier: str | None) -> str | None:
@@ -90,11 +112,14 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         has = [vote.by for vote in state.votes.values() if vote.outcome == identifier]
         if state.outcome == identifier:
             return f"it was answered{f' by {state.ended_by}' if state.ended_by else ' by the deadline'}"
+        if hides_votes(definition, state):
+            return f"who answers so is told once it is over, or to who has answered; it needs {outcome.needs}"
         return f"{len(has)} of {outcome.needs} have answered so{': ' if has else ''}{', '.join(has)}"
     if identifier in state.refused:
         return f"{identifier} has refused: {state.refused[identifier] or 'no reason given'}"
     if identifier in state.votes:
-        return f"{identifier} has answered {state.votes[identifier].outcome}"
+        is_hidden = hides_votes(definition, state)
+        return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
     if state.claim is not None and state.claim.by == identifier:
         return f"{identifier} has claimed it since {_shown(state.claim.since)}"
     return None

@@ -17,6 +17,10 @@ _LARGEST_DRAFT = 65_536
 """The most characters of a draft."""
 
 
+_LARGEST_FORM = 262_144
+"""The most characters of an answer: of all its values together."""
+
+
 class Misfit(msgspec.Struct, frozen=True):
     """One thing wrong with a value: the field, a message in the words of its label, what was typed."""
 
@@ -28,11 +32,13 @@ class Misfit(msgspec.Struct, frozen=True):
 def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
     """Texts as they were typed, by field. Raises NotSoError for what is no field of the form."""
     fields, typed, wrong = decision.definition.fields, dict[str, tuple[str, ...]](), []
+    if _size(values) > _LARGEST_FORM:
+        raise bad_fields([Misfit("", f"an answer has at most {_LARGEST_FORM:,} characters; shorten it")])
     for name, value in values.items():
         texts = value if isinstance(value, list | tuple) else [value]
         if name not in fields:
-            there = f"there is no field {name!r}{closest(name, fields)}"
-            wrong.append(Misfit(name, there, str(value)[:200]))
+            there = f"there is no field {name!r:.80}{closest(name[:80], fields)}"
+            wrong.append(Misfit(name[:80], there, str(value)[:200]))
         elif not all(isinstance(text, str) for text in texts):
             wrong.append(Misfit(name, f"{fields[name].label}: expected text", str(value)[:200]))
         else:
@@ -40,6 +46,12 @@ def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
     if wrong:
         raise bad_fields(wrong)
     return typed
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    """The characters of a form, and one more for each value."""
+    several = (value if isinstance(value, list | tuple) else [value] for value in values.values())
+    return sum(map(len, values)) + sum(len(str(text)) + 1 for texts in several for text in texts)
 
 
 def draft(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
@@ -75,6 +87,18 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
     if wrong:
         raise bad_fields(wrong)
     return found
+
+
+def by_default(decision: WorkDecision, given: Values | Mapping[str, tuple[str, ...]]) -> Values:
+    """The values of an answer that nobody gave: what stands in the deadline, and the defaults that fit."""
+    found: Values = {}
+    for field in decision.definition.fields.values():
+        values = given.get(field.name, decision.state.defaults.get(field.name, ()))
+        try:
+            found[field.name] = tuple(_read(decision, field, text) for text in values)
+        except ValueError:
+            continue
+    return {name: values for name, values in found.items() if values}
 
 
 def _read(decision: WorkDecision, field: FormField, text: str) -> str:

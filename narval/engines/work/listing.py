@@ -8,7 +8,7 @@ from math import inf
 
 import msgspec
 
-from narval.definitions.people.directory import Directory
+from narval.definitions.people.directory import Directory, Right
 from narval.definitions.work.definition import WorkDefinition
 from narval.engines.events import Signalled
 from narval.engines.view import View
@@ -59,6 +59,13 @@ def acts_open_to(
         if by_admin or (not isinstance(cell, No) and by_name.get(name, may_answer)):
             found.append(name)
     return tuple(found)
+
+
+def right_to_answer(
+    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
+) -> Right | None:
+    """The right by which a person may answer now; None without any."""
+    return None if state.over or state.status == "ready" else _look(definition, state, at, view).right(person)
 
 
 def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float, view: View) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Answer
 from narval.engines.events import Cancelled, PersonsAct, Plain, Signalled
+from narval.engines.work.ending import over
 from narval.engines.work.listing import people_in
 from narval.errors import RequestError, WorkRefusedError
 from narval.memory.elements.element import Origin
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.json_forms import moment
 from narval.operations.registry import operation
 from narval.operations.signals import say
 from narval.operations.work.items import WorkLook, onlooker, person_of
@@ -48,9 +48,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         if problem is None:
             return {"item": item, "work": run.name, "by": person, **(value or {})}
         raise WorkRefusedError(problem.kind, problem.message, problem.detail)
-    whom = f" by {state.ended_by}" if state.ended_by else ""
-    outcome = f": {state.outcome}" if state.outcome else ""
-    raise WorkRefusedError("over", f"it is {state.status}{whom} since {moment(run.ended)}{outcome}")
+    raise WorkRefusedError("over", over(state))
 
 
 @operation("people")

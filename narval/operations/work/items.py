@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from narval.definitions.people.directory import Directory, day_of
+from narval.definitions.people.directory import Directory, Right, day_of
 from narval.definitions.suggestions import closest
 from narval.definitions.work.definition import WorkDefinition
 from narval.engines.work.eligibility import asked
 from narval.engines.work.explain import is_overdue
-from narval.engines.work.listing import Worklist, acts_open_to, may_see, shows_votes
+from narval.engines.work.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import PHASES
 from narval.errors import RequestError, UnreadableError, WorkRefusedError
@@ -116,6 +116,10 @@ class WorkLook:
         if self.person is None:
             return []
         return list(acts_open_to(definition, state, self.person, self.at, self.view))
+
+    def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
+        """The right by which the person may answer; None without any."""
+        return right_to_answer(definition, state, self.person or "", self.at, self.view)
 
 
 # --- listing ----------------------------------------------------------------------------------------------
@@ -233,7 +237,9 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
 
 @operation("read")
 async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """One item: the text that is shown, its outcomes and fields, one's draft, what one may do (P47)."""
+    """One item: the text that is shown, who asked, its outcomes and fields, one's draft, what one may do, and
+    by which right (P18, P30, P47).
+    """
     look = WorkLook(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
     person = look.person or ""
@@ -241,6 +247,8 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     told = look.person is None or shows_votes(definition, state, person)
     return {
         **_row(run, definition, state, look.acts(definition, state)),
+        "requesters": list(state.requesters),
+        "right": _right(look.right(definition, state)),
         "text": _text(daemon, run),
         "shown": state.shown,
         "outcomes": [
@@ -276,6 +284,10 @@ def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:
 
 def _vote(vote: Any) -> Form:
     return {"by": vote.by, "outcome": vote.outcome, "at": moment(vote.at), "for": vote.instead_of or None}
+
+
+def _right(right: Right | None) -> Form | None:
+    return None if right is None else {"role": right.role or None, "for": right.instead_of or None}
 
 
 def _text(daemon: Daemon, run: Run) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from narval.definitions.work.definition import WorkDefinition
 from narval.engines.work.engine import changes
+from narval.engines.work.listing import shows_votes
+from narval.engines.work.state import WorkState
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.history import lines
 from narval.operations.json_forms import moment
@@ -26,6 +29,7 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
 }
 """The changes of an item that tell something of people."""
 
+_VOTES = frozenset({"Voted", "VoteChanged"})
 _MOMENTS = frozenset({"until", "due", "deadline"})
 _NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
 
@@ -45,13 +49,27 @@ async def work_log(
     """
     look = WorkLook(daemon, onlooker(daemon, asker))
     if item is not None:
-        runs: Iterable[Run] = (look.item(item)[0],)
+        found = [look.item(item)]
     else:
-        found = [run for run, _, _ in (*look.open_items(), *look.items_over())]
-        runs = sorted(found, key=lambda run: run.eid)
-    rows = (row for run in runs for row in _acts_of(daemon, run))
+        found = sorted((*look.open_items(), *look.items_over()), key=lambda item: item[0].eid)
+    rows = (
+        row if _is_for(look.person, row, definition, state) else _without_answer(row)
+        for run, definition, state in found
+        for row in _acts_of(daemon, run)
+    )
     wanted = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
     return await gathered(wanted, None)
+
+
+def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
+    """True unless it is the draft of another, or the vote of another that is not shown yet (P22, P27)."""
+    if person is None or row["by"] == person:
+        return True
+    return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))
+
+
+def _without_answer(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("outcome", "fields")}
 
 
 def _concerns(row: dict[str, Any], person: str | None) -> bool:

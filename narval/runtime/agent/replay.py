@@ -8,6 +8,7 @@ from typing import Any
 from narval.definitions.kinds import read_definition
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS, InForce
+from narval.engines.engine import resumed_from
 from narval.engines.events import Event
 from narval.errors import NarvalError, StoreError, UnreadableError
 from narval.memory.elements.element import Element
@@ -56,7 +57,8 @@ def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
     if run.past is not None:
         return run.past
     state = run.state if run.state is not None else as_far_as_readable(agent, run)[1]
-    known = (tuple(state.answerers), state.goes_on_from) if state is not None else ((), 0)
+    again = resumed_from(run.engine, state) if state is not None else None
+    known = tuple(state.answerers) if state is not None else (), again[0] if again is not None else 0
     if not run.active:
         run.recall(known)
     return known

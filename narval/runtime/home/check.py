@@ -37,10 +37,11 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
     _, of_memory = read_memory(home.memory, schemas, loaded.library)
     people, of_people = read_people(home.path)
+    writes = settings.mail is not None
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
     faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
     for found in libraries_of(home.path, loader, loaded, agents.values()):
-        faults += [*found.faults, *_warnings(found.library, found.library, people)]
+        faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
     for message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         faults.append(Fault(PEOPLE_FILE, 1, 1, message, warning=True))
@@ -50,7 +51,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     root, kept = home.path.resolve(), list[Fault]()
     for path in wanted:
         if not path.is_relative_to(root):
-            kept += _faults_outside(loaded, path, people)
+            kept += _faults_outside(loaded, path, people, writes)
             continue
         kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
@@ -58,7 +59,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     return sorted(set(kept))
 
 
-def _faults_outside(loaded: Loaded, path: Path, people: Directory | None) -> list[Fault]:
+def _faults_outside(loaded: Loaded, path: Path, people: Directory | None, writes: bool) -> list[Fault]:
     faults: list[Fault] = []
     for file in files_of(path):
         try:
@@ -67,14 +68,16 @@ def _faults_outside(loaded: Loaded, path: Path, people: Directory | None) -> lis
             faults += error.faults
         else:
             added = [definition for definition in loaded.library if definition.path == str(file)]
-            faults += _warnings(added, loaded.library, people)
+            faults += _warnings(added, loaded.library, people, writes)
     return faults
 
 
-def _warnings(definitions: Iterable[Definition], library: Library, people: Directory | None) -> list[Fault]:
+def _warnings(
+    definitions: Iterable[Definition], library: Library, people: Directory | None, writes: bool
+) -> list[Fault]:
     """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
     cannot be kept on this system (A19), about calls at other agents without a time limit (G35), and about the
-    people whom they ask (P14).
+    people whom they ask, whom a home `writes` to if it has a server (P14).
     """
     definitions, now = list(definitions), time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -96,7 +99,7 @@ def _warnings(definitions: Iterable[Definition], library: Library, people: Direc
         for call in definition.remote_calls
         if call.timeout is None
     ]
-    asking = kinds.doubts(definitions, people) if people is not None else []
+    asking = kinds.doubts(definitions, people, writes=writes) if people is not None else []
     return [*limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
 
 

@@ -131,7 +131,13 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
+def _dead_letters(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "letters", dead=True):
+        yield str(row["letter"]), f"{row['element'] or row['kind']} for {row['to']}: {row['reason']}"
+
+
 agents = source(_agents)
+dead_letters = source(_dead_letters)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")
 definitions = source(_definitions)

@@ -167,7 +167,9 @@ narval letters drop 3"""
 
 @command("letters", example=_LETTERS, alters=True)
 @click.argument("act", metavar="[resend|drop]", required=False, type=click.Choice(("resend", "drop")))
-@click.argument("letter", metavar="[LETTER]", required=False, type=int)
+@click.argument(
+    "letter", metavar="[LETTER]", required=False, type=int, shell_complete=completion.dead_letters
+)
 @click.option("--dead", is_flag=True, help="List those that could not be taken.")
 def letters(session: Session, act: str | None, letter: int | None, dead: bool) -> None:
     """List messages, sent or received, that are not taken yet.

@@ -142,6 +142,12 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ),
         ("[agent]\n\nweight = 0", "3:10: agent.weight: expected a whole number from 1 to 100, found 0"),
         ("agent = 3", "1:9: agent: expected a table, [agent], found 3"),
+        ("[mail]\nfrom = 'a b'\nhost = 'x'", "2:8: mail.from: expected an address, such as"),
+        ("[mail]\n\nfrom = 'a@b.org'", "1:2: expected from = "),
+        (
+            "[mail]\nfrom = 'a@b.org'\nhots = 'x'",
+            "3:1: unknown setting 'mail.hots'; did you mean 'mail.host'?",
+        ),
         ("agent.weight = 101", "1:16: agent.weight: expected a whole number from 1 to 100, found 101"),
         ("\n\ndurability = 'paper'", "3:14: durability: expected crash or power, found 'paper'"),
         ("threads = 0", "1:11: threads: expected a whole number from 1 to 1,000,000, found 0"),

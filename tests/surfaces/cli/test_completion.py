@@ -180,3 +180,13 @@ def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
 def test_what_ships_is_completed_for_diff_and_take(place: Path) -> None:
     assert "modules/talk.py" in completed(place, "diff", "modules/").stdout
     assert set(completed(place, "take", "ma").stdout.split()) == {"plain,mail"}
+
+
+def test_G32_agents_and_dead_letters_are_chosen(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    well(home, "agents", "add", "ada")
+    well(home, "send", "ada", "-", given="<letter/>")
+    well(home, "agents", "remove", "ada")
+    well(home, "agents", "add", "bob")
+    assert choices(home, "send", "") == ["narval", "bob"]
+    assert choices(home, "letters", "resend", "") == ["1"]

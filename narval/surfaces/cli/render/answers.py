@@ -105,7 +105,10 @@ def status(shown: Row) -> None:
             ("calls", under_way if alive else waiting),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
-            ("inbox", _inbox_of(shown.get("inbox"))),
+            (
+                "inbox",
+                _inbox_of(shown.get("inbox"), f"agents/{name}" if (name := shown.get("agent")) else None),
+            ),
         ]
     )
     _section("", CALLS, shown["calls"])

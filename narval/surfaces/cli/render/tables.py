@@ -204,6 +204,7 @@ CALLS = (
 CALLS_OF_RUN = (
     Column("call", _of("call")),
     Column("step", _of("step")),
+    Column("agent", lambda row: row.get("agent", "")),
     Column("inputs", lambda row: ", ".join(map(str, row["inputs"]))),
     Column("gave", lambda row: "under way" if row["gave"] is None else ", ".join(map(str, row["gave"]))),
 )

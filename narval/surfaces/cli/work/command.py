@@ -185,8 +185,9 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
     before = typed or shown["draft"].get(field["name"]) or field["default"]
     needed = " (required)" if outcome in field["required"] else ""
     options = f" [{', '.join(field['options'])}]" if field["options"] else ""
-    label = f"{clean(field['label'])}{options}{needed}"
-    text = str(click.prompt(label, default=" ".join(before), show_default=bool(before)))
+    given = " ".join(before)
+    label = clean(f"{field['label']}{options}{needed}{f' [{given}]' if given else ''}")
+    text = str(click.prompt(label, default=given, show_default=False))
     return text.split() if field["list"] else [text] if text else []
 
 
@@ -236,13 +237,22 @@ def _shown(item: Row) -> None:
             ("asked by", f"step {asked['step']} of run {asked['run']}" if asked else None),
             ("deadline", moment(item["deadline"])),
             ("outcome", item["outcome"]),
-            ("you may", ", ".join(item["may"])),
+            ("requested by", ", ".join(item["requesters"])),
+            ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}"),
         ]
     )
     if item["text"]:
         click.echo(f"\n{clean_lines(item['text'])}\n")
     for name, values in item["draft"].items():
         click.echo(clean(f"draft: {name} = {' '.join(values)}"))
+
+
+def _by_right(right: Row | None) -> str:
+    """The role that counts, and who is away and for whom one answers."""
+    given = right or {}
+    role = f"as {given['role']}" if given.get("role") else ""
+    absent = f"for {given['for']}" if given.get("for") else ""
+    return f" ({' '.join(filter(None, (role, absent)))})" if role or absent else ""
 
 
 def _told(answer: Row) -> None:

@@ -63,7 +63,7 @@ class _Pace:
 
     def __init__(self) -> None:
         self.sent: deque[float] = deque()
-        self.waiting: dict[str, str] = {}
+        self.waiting: dict[str, tuple[int, str]] = {}
         self.listed: dict[str, asyncio.Task[str]] = {}
 
     def is_full(self, now: float) -> bool:
@@ -100,10 +100,10 @@ class Notices:
         """Send a notice, or have it wait for the list of this hour, or be in it."""
         pace, at = self._paces.setdefault(call.step, _Pace()), now().timestamp()
         payload: dict[str, Any] = call.payload or {}
-        line = f"{run.eid}  {payload['title']}"
         try:
             if call.call in pace.waiting and not pace.is_full(at):
-                lines = list(pace.waiting.values())
+                active = self._agent.runs.active
+                lines = [f"{eid}  {title}" for eid, title in pace.waiting.values() if eid in active]
                 sending = asyncio.get_running_loop().create_task(self._send_list(account, to, lines))
                 pace.listed.update(dict.fromkeys(pace.waiting, sending))
                 pace.waiting.clear()
@@ -112,7 +112,7 @@ class Notices:
                 result["message"] = await pace.listed.pop(call.call)
                 return
             if pace.is_full(at):
-                pace.waiting[call.call] = line
+                pace.waiting[call.call] = (run.eid, payload["title"])
                 raise _PutOffError(pace.sent[0] + HOUR)
             pace.sent.append(at)
             result["message"] = await self._send(run, call, account, to, payload)
