@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from narval.errors import WorkRefusedError
+from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
 
 PEOPLE = """
@@ -225,3 +228,45 @@ def test_P58_a_folder_is_made_for_those_there_are(narval: Narval) -> None:
     assert refused.returncode == 1
     assert b"there is no person 'anne' in etc/people.toml; did you mean 'ann'?" in refused.stderr
     assert narval("work", "folder").returncode == 2
+
+
+def test_P21_claims_at_the_socket_and_answers_in_files_at_once_and_one_of_them_counts(narval: Narval) -> None:
+    people = [f"p{number}" for number in range(40)]
+    at_socket, in_files = people[:20], people[20:]
+    narval.write(
+        "etc/people.toml", PEOPLE + "".join(f"[people.{name}]\nroles=['approver']\n" for name in people)
+    )
+    said: list[str] = []
+    with narval.running():
+        for name in in_files:
+            (narval.home / "work" / name / "done").mkdir(parents=True)
+        item = start(narval)
+        filed = {name: filled(offered(narval, item, name), "approve") for name in in_files}
+        ready = threading.Barrier(len(at_socket) + 1)
+
+        def claim(name: str) -> None:
+            with Client(narval.home / "var/control.sock", acting_as=name) as client:
+                ready.wait(60)
+                for _ in range(50):
+                    try:
+                        client.ask("claim", item=int(item))
+                        said.append(name)
+                    except WorkRefusedError as error:
+                        said.append(error.kind)
+
+        threads = [threading.Thread(target=claim, args=(name,)) for name in at_socket]
+        for thread in threads:
+            thread.start()
+        ready.wait(60)
+        for name, content in filed.items():
+            hand_in(narval, content, person=name, name=f"{name}.xml")
+        for thread in threads:
+            thread.join(60)
+        until(lambda: not any(lying(narval, f"{name}/done") for name in in_files), "all files are taken")
+        assert len(said) == 1000
+        claimed = {name for name in said if name in at_socket}
+        refused = [name for name in in_files if (narval.home / "work" / name / "refused").exists()]
+        until(lambda: len(claimed) + len(in_files) - len(refused) == 1, "one of them counts")
+        log = [row["did"] for row in narval.ask("work", "log", item)]
+        assert log.count("ItemAnswered") + min(1, log.count("Claimed")) == 1
+        assert log.count("Claimed") <= 1
