@@ -12,7 +12,7 @@ from narval.engines.commands import Answer
 from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import elements_in
+from narval.operations.documents import elements_in, raise_if_over_limit
 from narval.operations.lookup import active_run
 from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
@@ -66,7 +66,11 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
 
 
 def say(turn: Turn, run: int, told: Signalled) -> Iterator[Answer]:
-    """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
+    """Deliver a signal to a run, under the next id; its answer, recorded with the turn.
+
+    Raises RequestError where memory has no room for its elements (G16).
+    """
+    raise_if_over_limit(turn, [element.xml for element in told.elements])
     signal = str(turn.agent.numbers.last + 1)
     before = len(turn.transaction.outer)
     turn.tell(run, replace(told, signal=signal))
