@@ -11,9 +11,10 @@ from narval.engines.commands import Answer
 from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import elements_in
+from narval.operations.documents import elements_in, raise_if_over_limit
 from narval.operations.lookup import active_run
 from narval.operations.registry import operation
+from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.people.telling import say
 from narval.runtime.daemon.daemon import Daemon
 
@@ -39,7 +40,12 @@ async def signal(
     outputs = tuple(map(OutputElement, elements_in(elements)))
     answers: list[Answer] = []
     told = Signalled(0, 0.0, "", name, outputs, attributes, asker.person, asker.actor)
-    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, told)))
+
+    def work(turn: Turn) -> None:
+        raise_if_over_limit(turn, [element.xml for element in outputs])
+        answers.extend(say(turn, found.eid, told))
+
+    await daemon.host.submit(work)
     if not answers:
         raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
     problem, value = answers[0].problem, answers[0].value

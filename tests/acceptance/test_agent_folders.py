@@ -212,3 +212,16 @@ def test_G3_check_simulate_and_completion_know_the_files_of_an_agent(narval: Nar
     names = [row["name"] for row in narval.ask("actions", "--agent", "ada")]
     assert names == ["own.say", "w.say"]
     assert [row["name"] for row in narval.ask("actions")] == ["w.say"]
+
+
+def test_G16_a_file_of_an_inbox_that_is_over_a_limit_is_set_aside_with_the_reason(narval: Narval) -> None:
+    with narval.running():
+        narval.write("agents/bob/agent.toml", "elements = 300\n")
+        until(lambda: "bob" in states(narval), "bob is there")
+        narval.write("agents/bob/inbox/many.xml", f"<memory>{'<letter/>' * 300}</memory>")
+        reason = narval.home / "agents/bob/inbox/refused/many.xml.reason.txt"
+        until(reason.exists, "what is too much is set aside")
+        assert "agents/bob/inbox/many.xml:1:1: over-limit: " in reason.read_text()
+        assert ", and 300 more would be too many; " in reason.read_text()
+        narval.write("agents/bob/inbox/one.xml", "<letter/>")
+        until(came(narval, "bob", "letter"), "what comes after it is added")

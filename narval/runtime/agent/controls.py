@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from lxml import etree
+
 from narval.engines.commands import RESTART_PAUSE
 from narval.engines.registry import runnable
 from narval.errors import ElementError
@@ -61,7 +63,8 @@ class Controls:
             log.warning("%s", why)
             self.add(make_error("unknown-target", why, start=element.eid), element.origin)
             return
-        over = agent.no_room_for_runs()
+        first, wrong = self._first_elements(root, name)
+        over = agent.no_room_for_runs() or agent.no_room_for(first)
         refused = cannot_start(definition) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
@@ -72,16 +75,8 @@ class Controls:
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
-        try:
-            first = [canonical_given(child) for child in children(root)]
-        except ElementError as error:
-            why = f"start-plan of {name} holds an element that is refused: {error}"
-            self.add(make_error(error.kind, why, start=element.eid), element.origin)
-            return
-        refusal = next(filter(None, map(self._schema_fault, first)), None)
-        if refusal is not None:
-            why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"
-            self.add(make_error("invalid", why, start=element.eid), element.origin)
+        if wrong is not None:
+            self.add(make_error(*wrong, start=element.eid), element.origin)
             return
         added = tuple(self.add(child, element.origin) for child in first)
         ancestors = _ancestors(agent.runs, element.origin)
@@ -91,6 +86,20 @@ class Controls:
             transaction.later(at, StartRun(name, added, 0, by, actor, dict(ancestors)))
             return
         start_run(transaction, name, added, origin=element.origin, ancestors=ancestors)
+
+    def _first_elements(self, root: etree._Element, name: str) -> tuple[list[bytes], tuple[str, str] | None]:
+        """The elements that a start-plan holds, or the kind of what is wrong with them and the reason."""
+        try:
+            first = [canonical_given(child) for child in children(root)]
+        except ElementError as error:
+            return [], (error.kind, f"start-plan of {name} holds an element that is refused: {error}")
+        refusal = next(filter(None, map(self._schema_fault, first)), None)
+        if refusal is not None:
+            return [], (
+                "invalid",
+                f"start-plan of {name} holds an element that its schema refuses: {refusal}",
+            )
+        return first, None
 
     def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
         """The moment for a definition that one of the ancestors has followed (N28): of those that descend

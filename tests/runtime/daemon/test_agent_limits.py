@@ -47,6 +47,9 @@ RECIPES = f"""<cookbook>
 {LINE.format("within", STEP.format("b", "recipe", "w.waits"), "")}
 {LINE.format("told", STEP.format("b", "action", "w.tell"), "")}
 </cookbook>"""
+AGAIN = """<recipe group="w" name="again" start_step="a" end_step="a" restart="yes">
+  <step id="a" type="action" target="w.begin"/>
+</recipe>"""
 
 
 @pytest.fixture
@@ -191,4 +194,47 @@ async def test_G14_why_says_for_what_a_call_waits_and_a_changed_limit_counts_at_
     ]
     await daemon.main_loop.elapse(205.0)
     assert (await ask(daemon, "ada", "show", run=second))["state"] == "done"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_elements_of_a_signal_are_refused_where_there_is_no_room(scene: Scene) -> None:
+    daemon = await with_limits(scene, "elements = 200\n")
+    run = (await ask(daemon, "ada", "start", name="w.waits"))["eid"]
+    with pytest.raises(RequestError, match=r"over-limit: .* 200 more would be too many"):
+        await ask(daemon, "ada", "signal", run=run, name="hello", elements=[b"<mail n='1'/>"] * 200)
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_a_start_plan_whose_first_elements_are_over_begins_nothing(
+    scene: Scene,
+) -> None:
+    daemon = await with_limits(scene, "elements = 200\n")
+    there = (await used(daemon))["elements"][0] or 0
+    first = b"<mail n='1'/>" * (200 - there)
+    await ask(daemon, "ada", "add", elements=[b"<start-plan recipe='w.waits'>%s</start-plan>" % first])
+    await daemon.main_loop.until_idle()
+    assert await ask(daemon, "ada", "runs") == []
+    assert await ask(daemon, "ada", "memory", xpath="mail") == []
+    assert len(await ask(daemon, "ada", "memory", xpath="error[@type='over-limit']")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scene) -> None:
+    scene.write("recipes/again.xml", AGAIN)
+    daemon = await with_limits(scene, "runs = 1\n")
+
+    async def begun() -> int:
+        return sum(run["name"] == "w.again" for run in await ask(daemon, "ada", "runs"))
+
+    await ask(daemon, "ada", "start", name="w.again")
+    await daemon.main_loop.until_idle()
+    other = (await ask(daemon, "ada", "start", name="w.waits"))["eid"]
+    await daemon.main_loop.elapse(30.0)
+    assert await begun() == 1
+    await ask(daemon, "ada", "cancel", run=other)
+    await daemon.main_loop.elapse(35.0)
+    assert await begun() > 1
     await scene.end()
