@@ -14,18 +14,11 @@ from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
-from narval.memory.elements.error_element import make_error, read_error
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import RunTable
 from narval.runtime.agent.runs import cannot_start, start_run
 from narval.runtime.agent.transaction import Transaction
-
-ERRORS = ("error",)
-"""The name of error elements, as the index of memory is asked for it."""
-
-ALIKE_WITHIN = 60.0
-"""Seconds within which an error element is not added that says what the one before does (G16)."""
 
 _MOST_PACED = 1000
 """Of so many runs it is kept when they last started their own definition."""
@@ -66,7 +59,7 @@ class Controls:
         definition = runnable(agent.library, name)
         if definition is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
-            self.add_error("unknown-target", why, element.origin, start=element.eid)
+            self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
         first, wrong = self._first_elements(root, name)
         over = agent.no_room_for_runs() or agent.no_room_for(first)
@@ -74,12 +67,12 @@ class Controls:
         if refused is not None:
             kind, why = refused
             why = f"start-plan: {why}; it waits until it can"
-            self.add_error(kind, why, element.origin, start=element.eid)
+            self._transaction.add_error(kind, why, element.origin, start=element.eid)
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
         if wrong is not None:
-            self.add_error(*wrong, element.origin, start=element.eid)
+            self._transaction.add_error(*wrong, element.origin, start=element.eid)
             return
         added = tuple(self.add(child, element.origin) for child in first)
         ancestors = _ancestors(agent.runs, element.origin)
@@ -141,21 +134,6 @@ class Controls:
             if isinstance(job, StartRun) and job.ancestors.get(name) == first
         )
         return max(planned, default=run.started if run is not None else self._transaction.at)
-
-    def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
-        """Tell memory and the log what is wrong; not memory where its newest error element, of the last
-        minute, says the same (G16).
-        """
-        memory, at = self._transaction.agent.memory, self._transaction.at
-        newest = next(memory.index.newest_named(ERRORS), None)
-        last = memory.element(newest) if newest is not None else None
-        said = read_error(last)[:2] if last is not None and at - last.added < ALIKE_WITHIN else None
-        if last is not None and said == (kind, " ".join(why.split())):
-            log.warning("%s (as element %d says; not added again)", why, last.eid)
-            return
-        log.warning("%s", why)
-        xml = make_error(kind, why, **{name: str(value) for name, value in where.items()})
-        self.add(xml, origin)
 
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
         """Let an element enter memory, and do what it says if it is a control element; its eid."""

@@ -104,7 +104,7 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
     new = {key: xml for key, xml in wanted.items() if key not in there}
     if over := turn.agent.no_room_for(new.values()):
         why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
-        turn.add_error(OVER_LIMIT, why, path="data/memory.xml")
+        turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
         return
     for key, xml in new.items():
         known = identity(Element(0, xml))

@@ -55,7 +55,6 @@ class Turn:
         self.view = TurnView(agent, surroundings, self._effects.apply)
         self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
         self.add, self.execute_control = self._controls.add, self._controls.execute
-        self.add_error = self._controls.add_error
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin
         """Begin the next turn, at a moment."""
