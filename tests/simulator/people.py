@@ -92,9 +92,8 @@ class PeopledWorld(World):
             "<field name='comment' type='text'" + some(0.5, " required='no'") + ">Why</field>",
             some(0.5, "<claim for='5m'/>", "<claim for='1h'/>", "<claim for=''/>") if name == "ask" else "",
             some(0.6, "<remind after='5m' every='10m' times='2'/>", "<remind after='1h'/>"),
-            some(
-                0.5, "<escalate after='20m' roles='head'/>", "<escalate after='20m' people='ann' instead='yes'/>"
-            ),
+            some(0.25, "<escalate after='20m' roles='head'/>"),
+            some(0.25, "<escalate after='25m' people='ann' instead='yes'/>"),
             some(0.6, "<deadline after='30m'/>", *["<deadline after='2h' outcome='yes'/>"] * 2),
             otherwise,
         )  # fmt: skip
