@@ -225,3 +225,22 @@ def test_G16_a_file_of_an_inbox_that_is_over_a_limit_is_set_aside_with_the_reaso
         assert ", and 300 more would be too many; " in reason.read_text()
         narval.write("agents/bob/inbox/one.xml", "<letter/>")
         until(came(narval, "bob", "letter"), "what comes after it is added")
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_G3_an_agent_whose_settings_never_were_good_is_suspended_though_it_was_there(
+    narval: Narval, has_folder: bool
+) -> None:
+    with narval.running():
+        if has_folder:
+            narval.write("agents/bob/inbox/first.xml", "<letter/>")
+            until(came(narval, "bob", "letter"), "bob is there, without an agent.toml")
+        else:
+            narval.ask("agents", "add", "bob")
+        narval.write("agents/bob/agent.toml", "receives = 3\n")
+        until(lambda: states(narval)["bob"] == "suspended", "bob is suspended")
+        assert narval.ask("agents", "show", "bob")["why"] == "agents/bob/agent.toml has faults"
+        assert narval("send", "bob", "-", given=b"<order/>").returncode == 0
+        assert found(narval, "bob", "order") == []
+        narval.write("agents/bob/agent.toml", "receives = []\n")
+        until(lambda: states(narval)["bob"] != "suspended", "bob goes on")

@@ -14,7 +14,6 @@ from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
-from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import RunTable
@@ -60,23 +59,20 @@ class Controls:
         definition = runnable(agent.library, name)
         if definition is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
-            log.warning("%s", why)
-            self.add(make_error("unknown-target", why, start=element.eid), element.origin)
+            self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
         first, wrong = self._first_elements(root, name)
         over = agent.no_room_for_runs() or agent.no_room_for(first)
         refused = cannot_start(definition) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
-            self.add(
-                make_error(kind, f"start-plan: {why}; it waits until it can", start=element.eid),
-                element.origin,
-            )
+            why = f"start-plan: {why}; it waits until it can"
+            self._transaction.add_error(kind, why, element.origin, start=element.eid)
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
         if wrong is not None:
-            self.add(make_error(*wrong, start=element.eid), element.origin)
+            self._transaction.add_error(*wrong, element.origin, start=element.eid)
             return
         added = tuple(self.add(child, element.origin) for child in first)
         ancestors = _ancestors(agent.runs, element.origin)

@@ -50,6 +50,10 @@ Settle = Callable[[Any, BaseException | None], None]
 """Told the result of a request once that is recorded, or why it is not."""
 
 
+def nobody_waits(value: Any, error: BaseException | None) -> None:
+    """Settle nothing: nobody waits for the answer."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
 
@@ -58,7 +62,7 @@ class Request(msgspec.Struct, frozen=True):
     """
 
     work: Callable[[Turn], Any]
-    settle: Settle
+    settle: Settle = nobody_waits
     is_whole: bool = False
 
 

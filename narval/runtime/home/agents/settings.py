@@ -40,6 +40,12 @@ LIMITS = frozenset(
 )
 """The settings that are limits (G16)."""
 
+
+def usable(most: int) -> int:
+    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
+    return most - most // 100
+
+
 Given = Mapping[str, Any]
 """The settings that a file says of an agent, by name."""
 
