@@ -333,7 +333,7 @@ def read_mail(raw: bytes, box: Account) -> bytes:
     if len(body) > MAX_BODY or sum(part.end - part.start for part in texts) > 4 * MAX_BODY:
         mail[0].set("truncated", "yes")
     for server, results in header.authentication.items():
-        etree.SubElement(mail, "authentication", server=server).text = results
+        etree.SubElement(mail, "authentication", server=server).text = results or None
     for part in parts:
         if not part.is_text:
             kind = fit(part.kind, 100)

@@ -14,7 +14,6 @@ from narval.definitions.reading.values import TextTemplate
 from narval.memory.patterns.budget.work import Work as Effort
 from narval.memory.patterns.budget.work import WorkError
 from narval.memory.patterns.pattern import Condition
-from narval.memory.patterns.regex import regex
 
 FieldType = Literal[
     "string", "text", "integer", "decimal", "boolean", "date", "dateTime", "choice", "person", "element"
@@ -90,6 +89,8 @@ class FormField(msgspec.Struct, frozen=True):
 
 
 def _matches(pattern: str, value: str) -> bool:
+    from narval.memory.patterns.regex import regex  # elementpath takes long to import
+
     try:
         return regex(whole(pattern)).matches(value, Effort())
     except WorkError:

@@ -14,7 +14,6 @@ from narval.definitions.suggestions import closest
 from narval.definitions.work.fields import ORDERED, WORDED, FormField, whole
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.pattern import Condition
-from narval.memory.patterns.regex import regex
 
 _OF_TYPES: Mapping[str, Container[str]] = {
     "least": ORDERED,
@@ -80,6 +79,8 @@ def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) ->
     text = entry.get(name)
     try:
         if name == "pattern":
+            from narval.memory.patterns.regex import regex  # elementpath takes long to import
+
             regex(whole(text))
         elif field.type in ORDERED:
             field.read(text)

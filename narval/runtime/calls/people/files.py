@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from narval.definitions.people.directory import Person, day_of
 from narval.definitions.work.definition import WorkDefinition
@@ -74,13 +74,13 @@ def offered_file(run: Run, person: str, text: str) -> str:
     item, definition, state = run.eid, run.definition, run.state
     fields = {**state.defaults, **state.drafts.get(person, {})}
     lines = [
-        f"  <{name}>{escape(value)}</{name}>"
+        f"  <{name}>{escape(value, quote=False)}</{name}>"
         for name in definition.fields
         for value in fields.get(name) or ("",)
     ]
     outcomes = ", ".join(outcome.name for outcome in definition.outcomes)
     told = f"Say an outcome ({outcomes}), fill in the fields, and move this file to done/."
-    root = f'<answer item="{item}" shown={quoteattr(state.shown)} outcome="">'
+    root = f'<answer item="{item}" shown="{state.shown}" outcome="">'
     shown = _in_comment(f"{text}\n{told}\n")
     return "\n".join(
         ['<?xml version="1.0" encoding="utf-8"?>', f"<!--\n{shown}-->", root, *lines, "</answer>", ""]
