@@ -84,8 +84,8 @@ class VolatileAgent(AlwaysNew):
         for definition in batch.definitions:
             self._define(definition)
         for digest, kind, name in batch.retired:
-            retired = self._definitions[digest, kind, name]
-            self._definitions[digest, kind, name] = retired._replace(current=False)
+            if (old := self._definitions.get((digest, kind, name))) is not None:  # a look has it elsewhere
+                self._definitions[digest, kind, name] = old._replace(current=False)
         for run, seq, keep in batch.trimmed:
             kept_entries = self._journals.get(run, [])
             behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))

@@ -10,6 +10,7 @@ import pytest
 
 from narval.errors import StoreError, UnreadableError
 from narval.runtime.store.batch import DefinitionRow
+from narval.runtime.store.look import look
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from tests.runtime.at_work import in_a_loop
@@ -48,6 +49,14 @@ def test_a_version_that_is_retired_is_kept_and_not_current(store: Store) -> None
     store.commit(batch(retired=[("d1", "recipe", "w.r")]))
     assert list(store.of().versions()) == [("recipe", "w.s", "d2")]
     assert store.of().definition("d1") == VERSION._replace(current=False)
+
+
+def test_a_look_takes_that_a_version_of_the_store_is_retired(path: Path) -> None:
+    with open_store(path) as store:
+        keep(store, 1)
+    with look(path, lambda: False) as seen:
+        seen.commit(batch(retired=[("d1", "recipe", "w.r")]))
+        assert seen.of().definition("d1") == VERSION
 
 
 def test_G4_a_text_that_nothing_names_is_dropped_at_a_start(path: Path) -> None:

@@ -40,7 +40,8 @@ def _alter_definitions(known: set[bytes]) -> None:
         sqlite_with_rowid=False,
     )
     names = ("agent", "digest", "kind", "name")
-    old = sa.table("old_definitions", *map(sa.column, (*names, "path", "source", "loaded", "current")))
+    others = map(sa.column, (*names, "path", "loaded", "current"))
+    old = sa.table("old_definitions", *others, sa.column("source", sa.LargeBinary))
     bind = op.get_bind()
     for key in bind.execute(sa.select(*(old.c[name] for name in names))).all():
         same = (old.c[name] == value for name, value in zip(names, key, strict=True))
@@ -78,7 +79,8 @@ def _alter_elements(known: set[bytes]) -> None:
         op.create_index("elements_by_eid", "elements", ["agent", "eid"], unique=True)
     named = sa.column("text").is_not(None)
     op.create_index("elements_by_text", "elements", ["text"], sqlite_where=named, postgresql_where=named)
-    elements = sa.table("elements", *map(sa.column, ("line", "xml", "declared", "text")))
+    data = (sa.column(name, sa.LargeBinary) for name in ("xml", "text"))
+    elements = sa.table("elements", sa.column("line"), sa.column("declared"), *data)
     line, declared = elements.c.line, elements.c.declared
     shared = declared.like("library:%"), declared.not_like("library:fault:%")
     for (one,) in bind.execute(sa.select(line).where(*shared)).all():
