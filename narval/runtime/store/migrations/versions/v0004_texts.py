@@ -40,8 +40,10 @@ def _alter_definitions(known: set[bytes]) -> None:
         sqlite_with_rowid=False,
     )
     names = ("agent", "digest", "kind", "name")
-    others = map(sa.column, (*names, "path", "loaded", "current"))
-    old = sa.table("old_definitions", *others, sa.column("source", sa.LargeBinary))
+    others = (*names, "path", "loaded", "current")
+    old = sa.table(
+        "old_definitions", *(sa.column(name) for name in others), sa.column("source", sa.LargeBinary)
+    )
     bind = op.get_bind()
     for key in bind.execute(sa.select(*(old.c[name] for name in names))).all():
         same = (old.c[name] == value for name, value in zip(names, key, strict=True))
