@@ -12,8 +12,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from lxml import etree
-
 from narval.definitions.library import Definition, Library, ModuleDefinition, Parsed
 from narval.definitions.people.directory import Directory
 from narval.errors import DefinitionError, Fault, UnreadableError
@@ -187,13 +185,6 @@ def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = 
         reading, node, group, name
     )
     return found
-
-
-def text_element(definition: str, kind: str, text: str) -> bytes:
-    """The element that memory and the store keep of a definition written as text (N2)."""
-    root = etree.Element(kind, name=definition)
-    root.text = text
-    return etree.tostring(root, encoding="utf-8")
 
 
 def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:

@@ -33,6 +33,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "renew", "forget_person",
     ),
     "work.log": ("work_log",),
+    "work.folders": ("work_folder",),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

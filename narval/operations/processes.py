@@ -24,9 +24,9 @@ from narval.errors import (
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
-from narval.operations.signals import say
 from narval.operations.text import article
 from narval.runtime.agent.run import Run
+from narval.runtime.calls.people.telling import say
 from narval.runtime.calls.process_code.token import MOST_MEMBERS
 from narval.runtime.daemon.daemon import Daemon
 

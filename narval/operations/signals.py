@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lxml import etree
-from msgspec.structs import replace
 
 from narval.engines.commands import Answer
 from narval.engines.events import OutputElement, Plain, Signalled
 from narval.errors import RequestError
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import elements_in
+from narval.operations.documents import elements_in, raise_if_over_limit
 from narval.operations.lookup import active_run
 from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.people.telling import say
 from narval.runtime.daemon.daemon import Daemon
 
 OWN = frozenset({"name", "run", "eid"})
@@ -40,7 +40,12 @@ async def signal(
     outputs = tuple(map(OutputElement, elements_in(elements)))
     answers: list[Answer] = []
     told = Signalled(0, 0.0, "", name, outputs, attributes, asker.person, asker.actor)
-    await daemon.host.submit(lambda turn: answers.extend(say(turn, found.eid, told)))
+
+    def work(turn: Turn) -> None:
+        raise_if_over_limit(turn, [element.xml for element in outputs])
+        answers.extend(say(turn, found.eid, told))
+
+    await daemon.host.submit(work)
     if not answers:
         raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
     problem, value = answers[0].problem, answers[0].value
@@ -63,13 +68,3 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
             wanted = "the name and the text of an attribute, such as by=ann"
             raise RequestError(f"expected {wanted}, got {f'{key}={value}'!r:.80}") from None
     return dict(arguments)
-
-
-def say(turn: Turn, run: int, told: Signalled) -> Iterator[Answer]:
-    """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
-    signal = str(turn.agent.numbers.last + 1)
-    before = len(turn.transaction.outer)
-    turn.tell(run, replace(told, signal=signal))
-    for _, command in turn.transaction.outer[before:]:
-        if isinstance(command, Answer) and command.signal == signal:
-            yield command

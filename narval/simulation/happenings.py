@@ -11,10 +11,10 @@ from narval.memory.elements.element import Origin
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Condition
 from narval.operations.documents import add_all, raise_if_refused
-from narval.operations.signals import say
 from narval.runtime.agent.declared import outdate_elements, replace_element
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.people.telling import say
 from narval.simulation.scenario import (
     Scheduled,
     ScheduledElement,

@@ -15,8 +15,8 @@ from narval.definitions.reading.xml import Entry, Reading
 from narval.engines.events import PersonsAct, Signalled
 from narval.memory.elements.element import local_name
 from narval.memory.patterns.pattern import Condition, compile_pattern
-from narval.operations.signals import say
 from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.people.telling import say
 from narval.runtime.home.people_file import parse_people
 from narval.simulation.agenda import Agenda
 from narval.simulation.scenario import ScheduledAct

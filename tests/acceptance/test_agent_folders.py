@@ -212,3 +212,35 @@ def test_G3_check_simulate_and_completion_know_the_files_of_an_agent(narval: Nar
     names = [row["name"] for row in narval.ask("actions", "--agent", "ada")]
     assert names == ["own.say", "w.say"]
     assert [row["name"] for row in narval.ask("actions")] == ["w.say"]
+
+
+def test_G16_a_file_of_an_inbox_that_is_over_a_limit_is_set_aside_with_the_reason(narval: Narval) -> None:
+    with narval.running():
+        narval.write("agents/bob/agent.toml", "elements = 300\n")
+        until(lambda: "bob" in states(narval), "bob is there")
+        narval.write("agents/bob/inbox/many.xml", f"<memory>{'<letter/>' * 300}</memory>")
+        reason = narval.home / "agents/bob/inbox/refused/many.xml.reason.txt"
+        until(reason.exists, "what is too much is set aside")
+        assert "agents/bob/inbox/many.xml:1:1: over-limit: " in reason.read_text()
+        assert ", and 300 more would be too many; " in reason.read_text()
+        narval.write("agents/bob/inbox/one.xml", "<letter/>")
+        until(came(narval, "bob", "letter"), "what comes after it is added")
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_G3_an_agent_whose_settings_never_were_good_is_suspended_though_it_was_there(
+    narval: Narval, has_folder: bool
+) -> None:
+    with narval.running():
+        if has_folder:
+            narval.write("agents/bob/inbox/first.xml", "<letter/>")
+            until(came(narval, "bob", "letter"), "bob is there, without an agent.toml")
+        else:
+            narval.ask("agents", "add", "bob")
+        narval.write("agents/bob/agent.toml", "receives = 3\n")
+        until(lambda: states(narval)["bob"] == "suspended", "bob is suspended")
+        assert narval.ask("agents", "show", "bob")["why"] == "agents/bob/agent.toml has faults"
+        assert narval("send", "bob", "-", given=b"<order/>").returncode == 0
+        assert found(narval, "bob", "order") == []
+        narval.write("agents/bob/agent.toml", "receives = []\n")
+        until(lambda: states(narval)["bob"] != "suspended", "bob goes on")

@@ -240,10 +240,7 @@ def test_P72_a_foreach_is_one_item_that_lists_all_its_calls(tmp_path: Path) -> N
 def test_P72_beyond_a_hundred_calls_each_has_an_item(tmp_path: Path) -> None:
     narval = home(tmp_path, recipes=EACH)
     orders = "".join(f'<order id="{n}" what="o{n}" price="1"/>' for n in range(101))
-    narval.write(
-        "data/memory.xml",
-        f"<memory>{orders}</memory>",
-    )
+    narval.write("data/memory.xml", f"<memory>{orders}</memory>")
     with narval.running():
         narval("start", "w.buy")
         until(lambda: len(narval.ask("work", "--as", "ann", "--limit", "all")) == 101, "an item for each")

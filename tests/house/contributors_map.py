@@ -25,6 +25,9 @@ To add …
 | a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/transitions/`, a page |
 | a command of engines | a struct in `engines/commands.py`, a row in `engines/effects.py` |
 | an operation | a function marked `@operation` with its scope in `operations/`: every surface has it |
+| an act on work items | a row and a function in `engines/work/` (`table`, `acts`), one in `operations/` |
+| a kind of message | a function and a row in `runtime/messages/kinds.py` |
+| a setting of an agent | a field and a reader in `runtime/home/agents/settings.py`, a row in docs/agents.md |
 | a database | a module in `runtime/store/` |
 """
 

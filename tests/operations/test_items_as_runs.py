@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import narval
 from narval.engines.events import PersonsAct, Signalled
 from narval.errors import RequestError
-from narval.operations.signals import say
+from narval.runtime.calls.people.telling import say
 from tests.operations.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import data
 

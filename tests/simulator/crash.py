@@ -16,6 +16,7 @@ from narval.runtime.daemon import daemon as daemons
 from narval.runtime.daemon import main_loop
 from narval.runtime.store.batch import Batch
 from narval.runtime.store.sql import Database
+from narval.runtime.system import stopwatch
 from tests.runtime.at_work import Killed, Scene
 from tests.simulator.invariants import Ledger
 
@@ -63,7 +64,7 @@ def taken_apart(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "commit", commit)
         patch.setattr(loop.Loop, "perform", performed)
-        patch.setattr(waves, "perf_counter", ticks)
+        patch.setattr(stopwatch, "seconds", ticks)
         patch.setattr(run, "SNAPSHOT_AFTER", 3)
         patch.setattr(main_loop, "SLICE", 0.0)
         patch.setattr(daemons, "Executor", executor)

@@ -145,13 +145,14 @@ def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others, and about what
-    looks like a value of an argument and is none.
+    """Warnings about recipes that can only call themselves, directly or by way of others, about what looks
+    like a value of an argument and is none, and about answers that nobody takes up, or that may be others'.
     """
     recipes = list(recipes)
     endless = _endless(library)
     values = [warning for recipe in recipes for warning in _text_for_value(recipe)]
     values += [warning for recipe in recipes for warning in _untaken(recipe, library)]
+    values += [warning for recipe in recipes for warning in _anybodys(recipe, library)]
     return values + [
         Fault(
             recipe.path,
@@ -185,6 +186,18 @@ def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
         if may_expire and not any(source.on_error for source in links):
             message = f"step {step.id!r}: {step.target} may expire, and no error link takes that up"
             yield Fault(recipe.path, step.line, 1, f"{message}; add one, or an outcome", warning=True)
+
+
+def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each condition after work that takes any answer in memory for the step's (P14)."""
+    for step in recipe.steps.values():
+        name = getattr(library.get(step.kind, step.target), "answer_name", "")
+        for transition in step.outs if name and not step.agent else ():
+            for condition in (given.condition for given in transition.conditions if not given.absent):
+                if condition.names == frozenset({name}) and not condition.variables:
+                    message = f"transition {transition.id!r}: {condition.text} takes any {name} in memory"
+                    better = f"write ${step.id} in place of {name}, which is the answer to step {step.id!r}"
+                    yield Fault(recipe.path, transition.line, 1, f"{message}; {better}", warning=True)
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:

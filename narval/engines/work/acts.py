@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from narval.definitions.suggestions import closest
 from narval.definitions.work.definition import WorkOutcome
@@ -14,6 +13,7 @@ from narval.engines.work.claims import by_whom, hand_back, lease_from, may_answe
 from narval.engines.work.decision import NotSoError, WorkDecision
 from narval.engines.work.eligibility import asked, offers
 from narval.engines.work.forms import checked, draft, given_values
+from narval.engines.work.moments import in_utc
 from narval.engines.work.table import ACTS_ON_ITEMS, No
 
 MOST_IN_A_ROW = 3
@@ -58,14 +58,9 @@ def _refused(decision: WorkDecision, kind: str) -> NotSoError:
         return NotSoError(kind, "several people answer this, so nobody has it alone; answer it")
     if claim is None or kind == "not-claimed":
         return NotSoError(kind, "nobody has this, and there is nothing to take back; answer it, or claim it")
-    until = f" until {clock(claim.until)}" if claim.until is not None else ""
-    message = f"claimed by {claim.by} since {clock(claim.since)}{until}; ask {claim.by} to release it"
+    until = f" until {in_utc(claim.until)}" if claim.until is not None else ""
+    message = f"claimed by {claim.by} since {in_utc(claim.since)}{until}; ask {claim.by} to release it"
     return NotSoError("claimed", message)
-
-
-def clock(moment: float) -> str:
-    """A moment as people are told it, in UTC."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _claim(decision: WorkDecision, event: Signalled) -> None:

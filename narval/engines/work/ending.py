@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from lxml import etree
 
@@ -14,6 +13,7 @@ from narval.engines.work import claims
 from narval.engines.work.changes import Expired, ItemAnswered, Values, Withdrawn
 from narval.engines.work.decision import NotSoError, WorkDecision
 from narval.engines.work.forms import Misfit, bad_fields, by_default
+from narval.engines.work.moments import in_utc
 from narval.engines.work.state import Vote, WorkState
 from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical
@@ -90,7 +90,7 @@ def over(state: WorkState) -> str:
     whom = f" by {state.ended_by}" if state.ended_by else ""
     answered = f": {state.outcome}" if state.outcome else ""
     why = f" ({state.ended_why})" if state.ended_why else ""
-    at = f" since {_shown(state.ended)}" if state.ended is not None else ""
+    at = f" since {in_utc(state.ended)}" if state.ended is not None else ""
     return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
 
 
@@ -126,7 +126,7 @@ def _answer_element(
     votes: Iterable[Vote] = (),
 ) -> bytes:
     """The answer to an item; each value is the text of an element (P43). Raises ElementError."""
-    root = etree.Element(name, outcome=outcome, by=by, at=_shown(at))
+    root = etree.Element(name, outcome=outcome, by=by, at=in_utc(at))
     if way:
         root.set("way", way)
     root.set("work", str(item))
@@ -134,7 +134,7 @@ def _answer_element(
         root.set("default", "yes")
     _add(root, fields or {})
     for vote in votes:
-        node = etree.SubElement(root, "vote", outcome=vote.outcome, by=vote.by, at=_shown(vote.at))
+        node = etree.SubElement(root, "vote", outcome=vote.outcome, by=vote.by, at=in_utc(vote.at))
         if vote.way:
             node.set("way", vote.way)
         _add(node, vote.fields)
@@ -145,7 +145,3 @@ def _add(root: etree._Element, fields: Values) -> None:
     for name, values in fields.items():
         for value in values:
             etree.SubElement(root, name).text = value
-
-
-def _shown(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

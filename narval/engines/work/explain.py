@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from lxml import etree
@@ -12,6 +11,7 @@ from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.work.eligibility import asked
+from narval.engines.work.moments import in_utc
 from narval.engines.work.state import WorkState
 from narval.memory.elements.error_element import xml_safe
 
@@ -35,7 +35,7 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
         "reminded": state.reminded or None,
         "level": state.level or None,
         "overdue": "yes" if is_overdue(state) and not state.over else None,
-        "deadline": _shown(state.deadline),
+        "deadline": in_utc(state.deadline),
         "priority": f"{state.priority:g}" if state.priority else None,
     }
     for name, value in told.items():
@@ -47,10 +47,6 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
 def is_overdue(state: WorkState) -> bool:
     """True once somebody was to be reminded of the item, or it was escalated."""
     return bool(state.reminded or state.level)
-
-
-def _shown(moment: float | None) -> str | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str, Watch]) -> Iterator[Wait]:
@@ -121,7 +117,7 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         is_hidden = hides_votes(definition, state)
         return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
     if state.claim is not None and state.claim.by == identifier:
-        return f"{identifier} has claimed it since {_shown(state.claim.since)}"
+        return f"{identifier} has claimed it since {in_utc(state.claim.since)}"
     return None
 
 
@@ -133,12 +129,12 @@ def _reason(definition: WorkDefinition, state: WorkState) -> str | None:
         case "refused":
             return f"nobody is left who could answer; it was refused by {', '.join(state.refused)}"
         case "expired":
-            return f"nobody answered before {_shown(state.deadline)}"
+            return f"nobody answered before {in_utc(state.deadline)}"
         case "withdrawn":
             whom = f" by {state.ended_by}" if state.ended_by else ""
             return f"it was withdrawn{whom}{f': {state.ended_why}' if state.ended_why else ''}"
         case "claimed" if state.claim is not None:
-            return f"{state.claim.by} has claimed it since {_shown(state.claim.since)}"
+            return f"{state.claim.by} has claimed it since {in_utc(state.claim.since)}"
     return None
 
 

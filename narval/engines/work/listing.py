@@ -104,6 +104,8 @@ class Worklist:
     def __init__(self) -> None:
         self._entries: dict[int, _ItemEntry] = {}
         self._by_key: dict[Key, dict[int, None]] = {}
+        self.version = 0
+        """A number that is another whenever an item was put or dropped."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -113,6 +115,7 @@ class Worklist:
         if state.over or state.status == "ready":
             self.drop(eid)
             return
+        self.version += 1
         entry = _ItemEntry(frozenset(_keys(definition, state)), _order(eid, state))
         before = self._entries.get(eid)
         if before is None or before.keys != entry.keys:
@@ -124,6 +127,7 @@ class Worklist:
     def drop(self, eid: int) -> None:
         """Know an item no more; one that is not known is ignored."""
         entry = self._entries.pop(eid, None)
+        self.version += 1
         for key in entry.keys if entry is not None else ():
             found = self._by_key[key]
             del found[eid]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from narval.definitions.appointment import Appointment
 from narval.engines.work.decision import WorkDecision
 
@@ -62,3 +64,8 @@ def after(decision: WorkDecision, length: Appointment, since: float) -> float:
     """The moment a length of time after another, by the calendar of the home."""
     moment = length.moment(since, decision.view.zone)
     return LAST_MOMENT if moment is None else moment
+
+
+def in_utc(moment: float | None) -> str:
+    """A moment as people are told it; "" for none."""
+    return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,11 +13,11 @@ from narval.errors import RequestError, WorkRefusedError
 from narval.memory.elements.element import Origin
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
-from narval.operations.signals import say
 from narval.operations.work.items import WorkLook, onlooker, person_of
 from narval.runtime.agent.forgetting import forget_at_once
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
+from narval.runtime.calls.people.telling import say
 from narval.runtime.daemon.daemon import Daemon
 
 TERMINAL = "terminal"

@@ -15,12 +15,12 @@ from narval.engines.work.state import WorkState
 from narval.engines.work.table import PHASES
 from narval.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
+from narval.runtime.calls.people.telling import text_shown
 from narval.runtime.daemon.daemon import Daemon
 
 WORK = WorkDefinition.kind
@@ -249,7 +249,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
         **_row(run, definition, state, look.acts(definition, state)),
         "requesters": list(state.requesters),
         "right": _right(look.right(definition, state)),
-        "text": _text(daemon, run),
+        "text": text_shown(daemon.agent.store, run.eid) or None,
         "shown": state.shown,
         "outcomes": [
             {
@@ -288,11 +288,3 @@ def _vote(vote: Any) -> Form:
 
 def _right(right: Right | None) -> Form | None:
     return None if right is None else {"role": right.role or None, "for": right.instead_of or None}
-
-
-def _text(daemon: Daemon, run: Run) -> str | None:
-    """The text that an item shows, as it was recorded when it was offered (P10)."""
-    for line in lines(daemon.agent.store, run.eid):
-        if line["what"] == "Offered":
-            return str(line["text"])
-    return None

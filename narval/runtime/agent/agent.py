@@ -21,7 +21,7 @@ from narval.runtime.agent.lookup import Lookup
 from narval.runtime.agent.run import Run, RunTable
 from narval.runtime.agent.timers import Clockwork
 from narval.runtime.agent.waiting import EventQueue, Watches
-from narval.runtime.home.agents.settings import AgentSettings
+from narval.runtime.home.agents.settings import AgentSettings, usable
 from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.damage import Damage
 from narval.runtime.store.memory import VolatileStore
@@ -52,11 +52,6 @@ class Numbers:
             return None
         self._set_aside = self.last + SEQUENCE_BLOCK
         return self._set_aside
-
-
-def usable(most: int) -> int:
-    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
-    return most - most // 100
 
 
 ONE_CALL = 10_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from lxml import etree
+
 from narval.engines.commands import RESTART_PAUSE
 from narval.engines.registry import runnable
 from narval.errors import ElementError
@@ -12,7 +14,6 @@ from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
-from narval.memory.elements.error_element import make_error
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run import RunTable
@@ -58,30 +59,20 @@ class Controls:
         definition = runnable(agent.library, name)
         if definition is None:
             why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
-            log.warning("%s", why)
-            self.add(make_error("unknown-target", why, start=element.eid), element.origin)
+            self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
-        over = agent.no_room_for_runs()
+        first, wrong = self._first_elements(root, name)
+        over = agent.no_room_for_runs() or agent.no_room_for(first)
         refused = cannot_start(definition) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
-            self.add(
-                make_error(kind, f"start-plan: {why}; it waits until it can", start=element.eid),
-                element.origin,
-            )
+            why = f"start-plan: {why}; it waits until it can"
+            self._transaction.add_error(kind, why, element.origin, start=element.eid)
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
             transaction.change(changes.Used(ACTED, (element.eid,)))
-        try:
-            first = [canonical_given(child) for child in children(root)]
-        except ElementError as error:
-            why = f"start-plan of {name} holds an element that is refused: {error}"
-            self.add(make_error(error.kind, why, start=element.eid), element.origin)
-            return
-        refusal = next(filter(None, map(self._schema_fault, first)), None)
-        if refusal is not None:
-            why = f"start-plan of {name} holds an element that its schema refuses: {refusal}"
-            self.add(make_error("invalid", why, start=element.eid), element.origin)
+        if wrong is not None:
+            self._transaction.add_error(*wrong, element.origin, start=element.eid)
             return
         added = tuple(self.add(child, element.origin) for child in first)
         ancestors = _ancestors(agent.runs, element.origin)
@@ -91,6 +82,20 @@ class Controls:
             transaction.later(at, StartRun(name, added, 0, by, actor, dict(ancestors)))
             return
         start_run(transaction, name, added, origin=element.origin, ancestors=ancestors)
+
+    def _first_elements(self, root: etree._Element, name: str) -> tuple[list[bytes], tuple[str, str] | None]:
+        """The elements that a start-plan holds, or the kind of what is wrong with them and the reason."""
+        try:
+            first = [canonical_given(child) for child in children(root)]
+        except ElementError as error:
+            return [], (error.kind, f"start-plan of {name} holds an element that is refused: {error}")
+        refusal = next(filter(None, map(self._schema_fault, first)), None)
+        if refusal is not None:
+            return [], (
+                "invalid",
+                f"start-plan of {name} holds an element that its schema refuses: {refusal}",
+            )
+        return first, None
 
     def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
         """The moment for a definition that one of the ancestors has followed (N28): of those that descend

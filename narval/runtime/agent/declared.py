@@ -24,6 +24,7 @@ from narval.memory.elements.element import Element, Origin, identity, parse
 from narval.memory.elements.error_element import make_error
 from narval.memory.elements.outdated_element import make_outdated
 from narval.memory.memory import Memory
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.effects import outdate
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
@@ -90,7 +91,8 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
     """Declare what `data/memory.xml` holds (N4): what is changed there replaces the element of its identity,
-    what is gone is outdated.
+    what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
+    element says so (G16).
     """
     wanted: dict[str, bytes] = {}
     for xml in elements:
@@ -106,9 +108,12 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
         for eid, element in zip(dropped, map(memory.element, dropped), strict=True)
         if element is not None and (known := identity(element)) is not None
     }
-    for key, xml in wanted.items():
-        if key in there:
-            continue
+    new = {key: xml for key, xml in wanted.items() if key not in there}
+    if over := turn.agent.no_room_for(new.values()):
+        why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
+        turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
+        return
+    for key, xml in new.items():
         known = identity(Element(0, xml))
         old = before.pop(known, None) if known is not None else None
         if old is None:

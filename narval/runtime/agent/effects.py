@@ -22,6 +22,9 @@ from narval.runtime.agent.transaction import CallGivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
 
+ROOM_PAUSE = 60.0
+"""Seconds after which it is tried again to begin a run, where an agent had no room for it."""
+
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
 
@@ -200,8 +203,16 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:
-    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it."""
-    memory = transaction.agent.memory
+    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it.
+
+    Where the agent has as many runs as it may, that is tried again a minute later (G16).
+    """
+    agent = transaction.agent
+    if over := agent.no_room_for_runs():
+        log.warning("%s: %s starts again, and waits %d s more: %s", OVER_LIMIT, job.name, ROOM_PAUSE, over)
+        transaction.later(transaction.at + ROOM_PAUSE, job)
+        return
+    memory = agent.memory
     there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
     if (

@@ -16,7 +16,6 @@ import msgspec
 
 from narval.engines.events import Event
 from narval.errors import InternalError, NarvalError, StoreError
-from narval.runtime.agent import waves
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.forgetting import forget_idle
 from narval.runtime.agent.jobs import ForgetRun
@@ -26,6 +25,7 @@ from narval.runtime.agent.waiting import Told
 from narval.runtime.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
 from narval.runtime.store import codec
 from narval.runtime.store.batch import QueuedRow
+from narval.runtime.system import stopwatch
 from narval.runtime.system.clock import Jump
 
 log = logging.getLogger("narval.loop")
@@ -50,6 +50,10 @@ Settle = Callable[[Any, BaseException | None], None]
 """Told the result of a request once that is recorded, or why it is not."""
 
 
+def nobody_waits(value: Any, error: BaseException | None) -> None:
+    """Settle nothing: nobody waits for the answer."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
 
@@ -58,7 +62,7 @@ class Request(msgspec.Struct, frozen=True):
     """
 
     work: Callable[[Turn], Any]
-    settle: Settle
+    settle: Settle = nobody_waits
     is_whole: bool = False
 
 
@@ -181,7 +185,7 @@ class Loop:
         turn.begin(now)
         if self._jumps:
             self._reckon(now)
-        end = None if share is None else waves.perf_counter() + share
+        end = None if share is None else stopwatch.seconds() + share
         if self.record_only:
             self._handle_intake(turn, Room(self.limit))
         else:
@@ -230,7 +234,7 @@ class Loop:
 
     def _room(self, end: float, *, half: bool = False) -> Room:
         """Room in a part of a turn that is to end: for what is left of its time, or half of that."""
-        left = end - waves.perf_counter()
+        left = end - stopwatch.seconds()
         return Room(self.limit, left / 2 if half else left)
 
     def _handle_intake(self, turn: Turn, room: Room) -> None:

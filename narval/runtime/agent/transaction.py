@@ -6,6 +6,7 @@ then `undo` takes them back. Nothing outside is touched.
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from narval.memory.elements import changes
 from narval.memory.elements.changes import Change
 from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.error_element import make_error, read_error
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import Job, StartRun, encode_job
@@ -22,6 +24,14 @@ from narval.runtime.agent.recovery import row_of
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.waiting import Telling, Told, told
 from narval.runtime.store.batch import Batch, MomentRow, Offer
+
+log = logging.getLogger("narval.turn")
+
+ERRORS = ("error",)
+"""The name of error elements, as the index of memory is asked for it."""
+
+ALIKE_WITHIN = 60.0
+"""Seconds within which an error element is not added that says what the one before does (G16)."""
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -147,6 +157,20 @@ class Transaction:
         element = Element(eid, xml, self.at, origin)
         self.change(changes.Added(element, declared, held.eid if held is not None else 0))
         return eid
+
+    def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
+        """Tell memory and the log what is wrong; not memory where its newest error element, of the last
+        minute, says the same (G16).
+        """
+        memory = self.agent.memory
+        newest = next(memory.index.newest_named(ERRORS), None)
+        last = memory.element(newest) if newest is not None else None
+        said = read_error(last)[:2] if last is not None and self.at - last.added < ALIKE_WITHIN else None
+        if last is not None and said == (kind, " ".join(why.split())):
+            log.warning("%s (as element %d says; not added again)", why, last.eid)
+            return
+        log.warning("%s", why)
+        self.add(make_error(kind, why, **{name: str(value) for name, value in where.items()}), origin)
 
     def change(self, fact: Change) -> None:
         """Change memory though no engine asked for it: forgetting, declaring."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter as perf_counter
 
 from narval.engines.commands import Outer
 from narval.engines.events import Event
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
+from narval.runtime.system import stopwatch
 
 SLICE = 0.005
 """Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
@@ -39,7 +39,7 @@ class Room:
 
     def spend(self) -> bool:
         """Use the room of one event; False if there is none."""
-        now = perf_counter()
+        now = stopwatch.seconds()
         if not self._until:
             self._until = now + self._seconds
         elif now > self._until:

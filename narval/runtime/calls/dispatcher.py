@@ -182,7 +182,7 @@ class Dispatcher:
 
     def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
         """Have a call answered within the next turn, or a run begun there that answers."""
-        self._post(Request(partial(work, run, call), _ignore))
+        self._post(Request(partial(work, run, call)))
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
@@ -254,7 +254,3 @@ def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call],
     call = run.calls.get(command.call)
     if call is not None and call.kind == SEND:
         dispatch(run, call)
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

@@ -126,7 +126,7 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
-        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents)
+        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents, self.rounds.clock)
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager

@@ -86,13 +86,24 @@ def standing(home: Path) -> Standing:
 class DropFolder:
     """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
 
-    With `within` it is the one in that folder of the home, a path with a slash at its end. `durable`: what is
-    done to the folder survives a loss of power, too.
+    With `within` it is the one in that folder of the home, a path with a slash at its end; `name` is its own,
+    `refused` where files are set aside, seen from it. `durable`: what is done to the folder survives a loss
+    of power, too.
     """
 
-    def __init__(self, home: Path, recorded: int, *, within: str = "", durable: bool = False) -> None:
-        self._shown = f"{within}{FOLDER}"
-        self._folder, self._durable = home / self._shown, durable
+    def __init__(
+        self,
+        home: Path,
+        recorded: int,
+        *,
+        within: str = "",
+        name: str = FOLDER,
+        refused: str = REFUSED,
+        durable: bool = False,
+    ) -> None:
+        self._shown = f"{within}{name}"
+        self._home, self._folder, self._durable = home, home / self._shown, durable
+        self._refused = self._folder / refused
         self._recorded = self._last = recorded
         self._warned: set[tuple[str, int]] = set()
 
@@ -146,7 +157,7 @@ class DropFolder:
         Raises NotSetAsideError.
         """
         reason = f"{claim.shown}:{refusal.line}:{refusal.column}: {refusal.message}"
-        folder = self._folder / REFUSED
+        folder = self._refused
         try:
             folder.mkdir(exist_ok=True)
             target = next(path for path in _paths(folder, claim.name) if not os.path.lexists(path))
@@ -155,7 +166,7 @@ class DropFolder:
         except OSError as error:
             why = standing(self._folder.parent).stuck or error.strerror
             raise NotSetAsideError(f"{reason}; and it cannot be set aside: {why}") from error
-        log.warning("%s; it is in %s/%s", reason, self._shown, REFUSED)
+        log.warning("%s; it is in %s", reason, _shown(os.path.relpath(folder, self._home)))
 
     def _warn_once(self, name: str, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -173,25 +184,35 @@ def has_work(home: Path, within: str) -> bool:
     )
 
 
+def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result] | None:
+    """The bytes of a file, and what the system knows of it; None when it has been removed meanwhile.
+
+    Raises ElementError for what is no file, or has more than `most` bytes.
+    """
+    try:
+        found = claim.path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
+    if found.st_size > most:
+        raise ElementError(
+            "too-large", f"expected at most {most:,} bytes, found {found.st_size:,}; divide it"
+        )
+    try:
+        with open(claim.path, "rb", opener=_open_itself) as file:
+            return file.read(most + 1), os.fstat(file.fileno())
+    except OSError as error:
+        raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
+
+
 def read(claim: Claim) -> tuple[list[bytes], str]:
     """The elements of a file, and the login of its owner; none when it has been removed meanwhile.
 
     Raises ElementError.
     """
-    try:
-        found = claim.path.lstat()
-    except FileNotFoundError:
-        return [], ""
-    if not stat.S_ISREG(found.st_mode):
-        raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
-    if found.st_size > MAX_BYTES:
-        message = f"expected at most {MAX_BYTES:,} bytes, found {found.st_size:,}; divide it"
-        raise ElementError("too-large", message)
-    try:
-        with open(claim.path, "rb", opener=_open_itself) as file:
-            return elements_of(file.read(MAX_BYTES + 1)), login(os.fstat(file.fileno()).st_uid)
-    except OSError as error:
-        raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
+    found = contents(claim)
+    return (elements_of(found[0]), login(found[1].st_uid)) if found is not None else ([], "")
 
 
 def _shown(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from narval.definitions.people.directory import Directory
 from narval.engines.engine import HeedsPeople
@@ -76,7 +76,7 @@ class Followers:
         for host in self._hosts:
             old, new = ((found or files).agents.get(host.name) for found in (before, files))
             if not alike or (old is not new and (old is None or new is None or old.state != new.state)):
-                host.post(Request(partial(self._take_over, host), _ignore))
+                host.post(Request(partial(self._take_over, host)))
 
     def _take_over(self, host: AgentHost, turn: Turn) -> None:
         files, people = self.of(host.name), known_by(host.agent.lookup.people)
@@ -126,7 +126,3 @@ def tell_of_people(turn: Turn, before: str) -> None:
 def known_by(people: Directory) -> str:
     """The digest by which a directory is known again; "" where there is no file."""
     return "" if people.owner or not people.people else people.digest
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

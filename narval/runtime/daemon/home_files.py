@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from narval.definitions.people.directory import Directory
 from narval.errors import Fault
-from narval.runtime.home.agents.folders import AgentFolder, paths_of, read_folders
+from narval.runtime.home.agents.folders import AgentFolder, paths_of, read_folders, too_many_definitions
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import read_people
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import Settings, read_settings
+from narval.runtime.home.settings import FILE, Settings, read_settings
 
 
 class AgentFiles(NamedTuple):
@@ -52,7 +52,9 @@ class HomeFiles(NamedTuple):
         *others: Fault,
     ) -> HomeFiles:
         """Parts read before, with the faults of all of them; `others` are those of settings and people."""
-        faults = tuple(sorted({*loaded.faults, *schemas.faults(), *others}))
+        own = (settings or Settings()).own
+        wrong = too_many_definitions(loaded.library, own, FILE)
+        faults = tuple(sorted({*loaded.faults, *schemas.faults(), *wrong, *others}))
         return cls(loaded, schemas, settings, people, faults)
 
     @classmethod
@@ -75,7 +77,8 @@ class HomeFiles(NamedTuple):
 
     def with_memory(self, home: Home) -> HomeFiles:
         """The same, with what `data/memory.xml` declares, and its faults."""
-        declared, faults = read_memory(home.memory, self.schemas, self.loaded.library, starts=False)
+        limits = (self.settings or Settings()).own
+        declared, faults = read_memory(home.memory, self.schemas, self.loaded.library, limits, starts=False)
         return self._replace(faults=tuple(sorted({*self.faults, *faults})), declared=declared)
 
     @property

@@ -19,6 +19,7 @@ from pathlib import Path
 from narval.errors import ElementError, NarvalError, RequestError
 from narval.memory.elements.element import Origin
 from narval.memory.elements.error_element import make_error
+from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agents import Agents
@@ -70,10 +71,16 @@ class Inbox:
         origin = Origin(step=claim.shown, by=owner)
 
         def work(turn: Turn) -> list[int]:
+            if over := turn.agent.no_room_for(elements):
+                raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
             turn.transaction.batch.meta.append((RECORDED, str(claim.number)))
             return [turn.add(xml, origin) for xml in elements]
 
-        eids = await self._host.submit(work)
+        try:
+            eids = await self._host.submit(work)
+        except ElementError as refusal:
+            await asyncio.to_thread(self._folder.set_aside, claim, refusal)
+            return
         log.info("%s: %d elements", claim.shown, len(eids))
         await asyncio.to_thread(self._folder.remove, claim)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
-from narval.runtime.agent import waves
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.run import Run
@@ -26,6 +25,7 @@ from narval.runtime.daemon.clock_watch import ClockWatch
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.shares import Shares
 from narval.runtime.daemon.stop import Stop
+from narval.runtime.system import stopwatch
 from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.daemon")
@@ -156,14 +156,14 @@ class Rounds:
             if self._committer.refused:
                 made = self._recorded_of(made, self._committer.refused)
             for participant, turn in made:
-                began = waves.perf_counter() if is_shared else 0.0
+                began = stopwatch.seconds() if is_shared else 0.0
                 try:
                     participant.perform(turn)
                 except Exception as error:
                     if not participant.broke_down(error):
                         raise
                 if is_shared:
-                    self._shares.charge(participant, waves.perf_counter() - began)
+                    self._shares.charge(participant, stopwatch.seconds() - began)
                 quits |= turn.transaction.quit
                 if participant not in self.participants:
                     continue

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from narval.runtime.agent import waves
+from narval.runtime.system import stopwatch
 
 SLICE = 0.005
 """Seconds for which agents decide before what they decided is recorded; one turn at least."""
@@ -60,10 +60,10 @@ class Shares(Generic[Agent]):
             share = unit * agent.weight - max(0.0, self._debts.get(agent, 0.0))
             self._debts[agent] = -share
             if share > 0.0:
-                began = waves.perf_counter()
+                began = stopwatch.seconds()
                 until = until or began + SLICE
                 yield agent, share
-                now = waves.perf_counter()
+                now = stopwatch.seconds()
                 self.charge(agent, now - began)
                 is_over = now > until
             elif not waiting and not until:  # nobody has had a turn

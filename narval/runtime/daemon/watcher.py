@@ -13,13 +13,16 @@ import logging
 from pathlib import Path
 
 from narval.errors import NarvalError
+from narval.runtime.calls.people.files import WORK_FOLDER
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agents import Agents
 from narval.runtime.daemon.drop_folder import FOLDER
 from narval.runtime.daemon.inbox import Inboxes
 from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.daemon.work_folders import WorkFolders
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.settings import COLLECTIONS
+from narval.runtime.system.clock import Clock
 from narval.runtime.system.file_events import Debounce, FileEvents
 
 log = logging.getLogger("narval.files")
@@ -41,6 +44,7 @@ PARTS = {
     AGENTS: True,
     COLLECTIONS: True,
     FOLDER: False,
+    WORK_FOLDER: True,
 }
 """The folders that are watched; True: with all that is below them."""
 
@@ -51,9 +55,12 @@ class FileWatcher:
     `host` is woken when nothing is left to read.
     """
 
-    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
+    def __init__(
+        self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents, clock: Clock
+    ) -> None:
         self._host, self._files = host, files
         self._inboxes = Inboxes(home, host, files, agents)
+        self._work = WorkFolders(home, host, clock, durable=files.settings.durability == "power")
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
@@ -62,19 +69,22 @@ class FileWatcher:
 
     def is_busy(self) -> bool:
         """True if something has changed, or may have, that has not been read or added yet."""
-        return self._unread or self._inboxes.is_busy
+        return self._unread or self._inboxes.is_busy or self._work.is_busy
 
     async def close(self) -> None:
         """Watch no more."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await self._inboxes.close()
+        await self._work.close()
         self._events.close()
 
     def _on_change(self, part: str) -> None:
         if part in (FOLDER, AGENTS):
             self._inboxes.look()
-        if part != FOLDER or self._events.stale:
+        if part == WORK_FOLDER:
+            self._work.look()
+        if part not in (FOLDER, WORK_FOLDER) or self._events.stale:
             self._unread = True
             self._settling.notice()
 
@@ -95,6 +105,7 @@ class FileWatcher:
         except Exception as error:
             self._cannot_watch(error)
         self._inboxes.look()
+        self._work.look()
         try:
             if await self._files.reload(lambda: not at_rest or self._settling.settled):
                 self._inboxes.look()  # that of an agent that has just come

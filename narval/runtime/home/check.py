@@ -13,14 +13,20 @@ from narval.definitions.people.directory import Directory
 from narval.definitions.schedule import date_warnings
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError, StoreError
-from narval.runtime.home.agents.folders import folder_names, libraries_of, paths_of, read_folders
+from narval.runtime.home.agents.folders import (
+    folder_names,
+    libraries_of,
+    paths_of,
+    read_folders,
+    too_many_definitions,
+)
 from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import PEOPLE_FILE, read_people
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import Settings, read_settings
+from narval.runtime.home.settings import FILE, Settings, read_settings
 from narval.runtime.store.open import look_into
 from narval.runtime.system.cgroup import obstacle
 
@@ -35,10 +41,11 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     loader, schemas = Loader(home.path), Schemas(home.schemas)
     loaded = loader.load(paths_of(home.path, settings.own))
     agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
-    _, of_memory = read_memory(home.memory, schemas, loaded.library)
+    _, of_memory = read_memory(home.memory, schemas, loaded.library, settings.own)
     people, of_people = read_people(home.path)
     writes = settings.mail is not None
     faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
+    faults += too_many_definitions(loaded.library, settings.own, FILE)
     faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
     for found in libraries_of(home.path, loader, loaded, agents.values()):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]

@@ -15,26 +15,37 @@ from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.control_elements import START_PLANS, TARGET
 from narval.memory.elements.element import Element, Tree, identity, local_name
 from narval.memory.patterns.pattern import condition
+from narval.runtime.home.agents.settings import AgentSettings, usable
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
+
+DEFAULTS = AgentSettings()
+"""The limits that count where no file says others."""
 
 SHOWN = "data/memory.xml"
 """The name of the file of declarations in faults."""
 
 
 def read_memory(
-    path: Path, schemas: Schemas, library: Library | None = None, *, starts: bool = True, shown: str = SHOWN
+    path: Path,
+    schemas: Schemas,
+    library: Library | None = None,
+    limits: AgentSettings = DEFAULTS,
+    *,
+    starts: bool = True,
+    shown: str = SHOWN,
 ) -> tuple[list[bytes] | None, list[Fault]]:
     """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
 
     With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
-    definition that is not there, unless `starts` is False. `shown` is the path of the file for people.
+    definition that is not there, unless `starts` is False. The elements must be within the `limits` of the
+    agent (G16). `shown` is the path of the file for people.
     """
     try:
         source = Source(shown, path.read_bytes())
         root = read_xml(source)
-        faults = list(_faults(root, source, schemas))
+        faults = [*_faults(root, source, schemas), *_over_limit(root, source, limits)]
         if library is not None:
             faults += _ill_held(root, source, library)
             faults += _dangling(root, source, library) if starts else ()
@@ -61,6 +72,22 @@ def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
         if fault is not None:
             yield source.fault(f"refused by its schema: {fault.message}", fault.line, fault.column)
     yield from _doubles(root, source)
+
+
+def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterator[Fault]:
+    """Faults of declarations for which the memory of their agent has no room, had it nothing else (G16)."""
+    sizes = [len(child.xml()) for child in root.children]
+    for child, size in zip(root.children, sizes, strict=True):
+        if size > limits.element_bytes:
+            found = f"expected an element of at most {limits.element_bytes:,} bytes, found one of {size:,}"
+            yield source.fault(f"{found}; divide it, or set element_bytes higher", child.line, child.column)
+    for what, count, most in (
+        ("elements", len(sizes), limits.elements),
+        ("bytes", sum(sizes), limits.bytes),
+    ):
+        if count > usable(most):
+            found = f"over-limit: expected at most {usable(most):,} {what}, found {count:,}"
+            yield source.fault(f"{found}; declare less, or set {what} higher", root.line, root.column)
 
 
 def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:

@@ -101,10 +101,9 @@ def shipped() -> Path:
     raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
 
 
-@cache
 def shipped_modules() -> ShippedModules:
     """The modules that ship with this narval, the same for all homes of this program."""
-    return ShippedModules(shipped() / MODULES)
+    return _modules_of(narval.__file__)
 
 
 def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[str, Source]]:
@@ -129,3 +128,8 @@ def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[st
 def unloaded(kind: str) -> Collection[str]:
     """The names of definitions of a kind that ship in modules, loaded or not."""
     return shipped_modules().actions if kind == "action" else ()
+
+
+@cache
+def _modules_of(package: str) -> ShippedModules:
+    return ShippedModules(shipped() / MODULES)

@@ -44,7 +44,7 @@ def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
         return
     lacking = mail.lacking(turn, ((name, element.xml) for name, element in pairs))
     if lacking is not None:
-        again = Request(partial(send_elements, mail, run, call), _ignore)
+        again = Request(partial(send_elements, mail, run, call))
         mail.wait(*lacking, call.call, partial(mail.post, again))
         return
     how: dict[str, Any] = call.payload or {}
@@ -99,7 +99,3 @@ def _ids(mail: AgentMail, call: str) -> Iterator[str]:
     """The ids of the messages of a call: its outside id, with a number behind it from the second on."""
     first = f"{mail.identity.id}.{call}"
     return chain((first,), (f"{first}/{number}" for number in count(2)))
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

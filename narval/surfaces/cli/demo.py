@@ -9,15 +9,20 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 from lxml import etree
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from narval.errors import HomeHeldError, NarvalError, RequestError
+from narval.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
 from narval.memory.elements.element import Element
+from narval.operations.asker import Asker, user
 from narval.operations.memory import elements
+from narval.operations.work.acts import answer
+from narval.operations.work.items import work_item, worklist
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
 from narval.runtime.home.new_home import create_home
@@ -83,11 +88,19 @@ async def _demo(home: Home, *, once: bool) -> None:
     async with serving(home) as daemon:
         await daemon.main_loop.run(until_idle=True)
         _report(console, home, daemon)
+        owner = user(os.geteuid(), "terminal")
+        asked = await worklist(daemon, asker=owner)
+        is_asked = not once and sys.stdin.isatty() and console.is_terminal
+        if not is_asked:
+            _list_questions(console, home, asked)
         if not once:
             _say_what_next(console, home, daemon)
-            following = asyncio.create_task(_follow(console, daemon))
+            beside = [asyncio.create_task(_follow(console, daemon))]
+            if is_asked:
+                beside.append(asyncio.create_task(_ask(console, home, daemon, owner)))
             await daemon.main_loop.run()
-            following.cancel()
+            for task in beside:
+                task.cancel()
 
 
 # --- reports --------------------------------------------------------------------------------------------
@@ -107,6 +120,8 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     table.add_row(str(left.total()), _were(left.total(), "left alone"))
     for why, count in left.most_common():
         table.add_row("", f"[dim]{count:>3}  {why}[/]")
+    if doubtful := sum(verdict["verdict"] == "ask" for verdict in judged):
+        table.add_row(str(doubtful), f"{'waits' if doubtful == 1 else 'wait'} for your word")
     if unread:
         table.add_row(str(len(unread)), "could not be read, and is told by an error that names its file")
     if items:
@@ -145,6 +160,71 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
     console.print()
 
 
+# --- questions ------------------------------------------------------------------------------------------
+
+
+def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -> None:
+    """The questions that stay open (P80)."""
+    for row in asked:
+        console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
+        console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)
+    if asked:
+        console.print("It waits; nothing is sent before you agree.\n")
+
+
+async def _ask(console: Console, home: Home, daemon: Daemon, owner: Asker) -> None:
+    """Ask the owner each question, to be answered by a word."""
+    known: list[int] = []
+    while True:
+        rows = await worklist(daemon, known=known, wait=NOTHING_MORE, asker=owner)
+        for row in rows:
+            if row["item"] not in known:
+                await _ask_one(console, home, daemon, owner, row)
+        known = [row["item"] for row in await worklist(daemon, asker=owner)]
+
+
+async def _ask_one(console: Console, home: Home, daemon: Daemon, owner: Asker, row: dict[str, Any]) -> None:
+    """Ask one question until it has an answer, or is put off by an empty line."""
+    item = await work_item(daemon, row["item"], asker=owner)
+    words = [outcome["name"] for outcome in item["outcomes"]]
+    choices = " or ".join(words)
+    while True:
+        console.print(
+            f"[bold]You are asked[/]  {escape(row['title'])}  [bold]{choices}[/]? ", end="", soft_wrap=True
+        )
+        said = (await _line_typed()).strip().lower()
+        if not said:
+            console.print(
+                f"  it waits, and nothing is sent before you agree: {_command(home)} work", soft_wrap=True
+            )
+            return
+        meant = [word for word in words if word.startswith(said)]
+        if len(meant) != 1:
+            console.print(f"  expected {choices}, or nothing to be asked later")
+            continue
+        try:
+            await answer(daemon, row["item"], meant[0], shown=item["shown"], asker=owner)
+        except WorkRefusedError as refusal:
+            console.print(f"  {escape(str(refusal))}")
+        return
+
+
+async def _line_typed() -> str:
+    """The next line typed at the terminal; "" at its end. The daemon goes on meanwhile."""
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        if not typed.done():
+            typed.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin, read)
+    try:
+        return await typed
+    finally:
+        loop.remove_reader(sys.stdin)
+
+
 async def _follow(console: Console, daemon: Daemon) -> None:
     """A line for each mail that is judged or answered from now on."""
     seen = daemon.agent.memory.next_eid
@@ -160,6 +240,8 @@ def _line(element: Element) -> str:
     shown = element.attributes
     if element.name == "sent":
         return f"  answered   {shown.get('to', '')}"
+    if shown["verdict"] == "ask":
+        return f"  doubtful   {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
     if shown["verdict"] == "leave":
         return f"  left alone {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
     return f"  came in    {shown.get('from', '?')}: {shown.get('subject', '')}"

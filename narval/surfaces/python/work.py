@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.operations.work import acts, items, log
+from narval.operations.work import acts, folders, items, log
 from narval.surfaces.python.forward import forward
 
 
@@ -22,3 +22,4 @@ class OfWork:
     renew = forward(acts.renew)
     forget_person = forward(acts.forget_person)
     work_log = forward(log.work_log)
+    work_folder = forward(folders.work_folder)

@@ -214,6 +214,25 @@ def test_P14_a_deadline_without_outcome_wants_an_error_link() -> None:
     assert warnings(parsed.definitions, Library(parsed.definitions)) == []
 
 
+def test_P14_a_condition_after_work_that_takes_any_answer_is_doubted() -> None:
+    text = (
+        '<cookbook group="g"><work name="w"><title>Well?</title></work>'
+        '<recipe name="r" start_step="ask" end_step="z"><step id="ask" type="work" target="g.w"/>'
+        '<step id="z" type="action" target="m.z"/><transition id="t"><in idref="ask"/><out idref="z"/>'
+        "<condition><match>{}[@outcome='done']</match></condition></transition></recipe></cookbook>"
+    )
+    parsed = read(text.format("decision"))
+    (warning,) = warnings(parsed.definitions, Library(parsed.definitions))
+    assert warning.warning
+    assert warning.message == (
+        "transition 't': decision[@outcome='done'] takes any decision in memory; "
+        "write $ask in place of decision, which is the answer to step 'ask'"
+    )
+    for well in ("$ask", "decision[@work=$ask/@work]", "request"):
+        parsed = read(text.format(well))
+        assert warnings(parsed.definitions, Library(parsed.definitions)) == [], well
+
+
 # --- P71 --------------------------------------------------------------------------------------------------
 
 IN_A_NODE = """

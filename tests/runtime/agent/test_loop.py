@@ -13,11 +13,11 @@ from narval.engines.commands import Outer
 from narval.engines.events import Cancelled, Event
 from narval.errors import InternalError, RequestError, StoreError
 from narval.runtime.agent import agent as agents
-from narval.runtime.agent import waves
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.store.batch import Batch
+from narval.runtime.system import stopwatch
 from tests.runtime.at_work import Killed, Scene, watched_commits
 
 MODULE = """
@@ -50,7 +50,7 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(waves, "perf_counter", lambda: 1.0)  # all in one turn, however slow the machine
+    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)  # all in one turn, however slow the machine
 
     dispatch = Dispatcher.dispatch
 
@@ -107,7 +107,7 @@ def test_pure_calls_do_not_wait_for_a_commit_and_no_other_goes_before_it(
 ) -> None:
     scene.write("modules/p.py", PURE)
     scene.write("recipes/p.xml", COUNTS)
-    monkeypatch.setattr(waves, "perf_counter", lambda: 1.0)
+    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)
 
     async def story() -> None:
         daemon = await scene.open()

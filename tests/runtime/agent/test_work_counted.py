@@ -23,8 +23,8 @@ from narval.memory.elements.element import Element
 from narval.memory.index.index import Index
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import condition
-from narval.runtime.agent import waves
 from narval.runtime.store.batch import SLOTS, Batch
+from narval.runtime.system import stopwatch
 from narval.surfaces.python.agent import Agent
 
 RUNS, STEPS = 20, 10
@@ -33,7 +33,7 @@ RUNS, STEPS = 20, 10
 @pytest.fixture(autouse=True)
 def turns_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn ends when its time is over; how many there are shall not depend on the machine."""
-    monkeypatch.setattr(waves, "perf_counter", lambda: 1.0)
+    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)
 
 
 class Work:

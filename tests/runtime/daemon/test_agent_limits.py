@@ -8,6 +8,7 @@ import pytest
 
 from narval.errors import RequestError
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.check import check_home
 from narval.surfaces.cli.render.answers import why
 from tests.runtime.at_work import Scene, in_a_loop
 from tests.runtime.daemon.test_agents import ask, opened
@@ -47,6 +48,9 @@ RECIPES = f"""<cookbook>
 {LINE.format("within", STEP.format("b", "recipe", "w.waits"), "")}
 {LINE.format("told", STEP.format("b", "action", "w.tell"), "")}
 </cookbook>"""
+AGAIN = """<recipe group="w" name="again" start_step="a" end_step="a" restart="yes">
+  <step id="a" type="action" target="w.begin"/>
+</recipe>"""
 
 
 @pytest.fixture
@@ -191,4 +195,115 @@ async def test_G14_why_says_for_what_a_call_waits_and_a_changed_limit_counts_at_
     ]
     await daemon.main_loop.elapse(205.0)
     assert (await ask(daemon, "ada", "show", run=second))["state"] == "done"
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_elements_of_a_signal_are_refused_where_there_is_no_room(scene: Scene) -> None:
+    daemon = await with_limits(scene, "elements = 200\n")
+    run = (await ask(daemon, "ada", "start", name="w.waits"))["eid"]
+    with pytest.raises(RequestError, match=r"over-limit: .* 200 more would be too many"):
+        await ask(daemon, "ada", "signal", run=run, name="hello", elements=[b"<mail n='1'/>"] * 200)
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_a_start_plan_whose_first_elements_are_over_begins_nothing(
+    scene: Scene,
+) -> None:
+    daemon = await with_limits(scene, "elements = 200\n")
+    there = (await used(daemon))["elements"][0] or 0
+    first = b"<mail n='1'/>" * (200 - there)
+    await ask(daemon, "ada", "add", elements=[b"<start-plan recipe='w.waits'>%s</start-plan>" % first])
+    await daemon.main_loop.until_idle()
+    assert await ask(daemon, "ada", "runs") == []
+    assert await ask(daemon, "ada", "memory", xpath="mail") == []
+    assert len(await ask(daemon, "ada", "memory", xpath="error[@type='over-limit']")) == 1
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scene) -> None:
+    scene.write("recipes/again.xml", AGAIN)
+    daemon = await with_limits(scene, "runs = 1\n")
+
+    async def begun() -> int:
+        return sum(run["name"] == "w.again" for run in await ask(daemon, "ada", "runs"))
+
+    await ask(daemon, "ada", "start", name="w.again")
+    await daemon.main_loop.until_idle()
+    other = (await ask(daemon, "ada", "start", name="w.waits"))["eid"]
+    await daemon.main_loop.elapse(30.0)
+    assert await begun() == 1
+    await ask(daemon, "ada", "cancel", run=other)
+    await daemon.main_loop.elapse(35.0)
+    assert await begun() > 1
+    await scene.end()
+
+
+def declared(count: int) -> str:
+    return f"<memory>{'<guest/>' * count}</memory>"
+
+
+@in_a_loop
+async def test_G16_what_memory_xml_declares_is_not_taken_over_where_there_is_no_room(scene: Scene) -> None:
+    scene.write("agents/ada/data/memory.xml", declared(2))
+    daemon = await with_limits(scene, "elements = 200\n")
+    assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
+    scene.write("agents/ada/data/memory.xml", declared(199))
+    assert await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    [fault] = map(str, daemon.files.faults)
+    assert fault.startswith(
+        "agents/ada/data/memory.xml:1:1: over-limit: expected at most 198 elements, found 199; declare less"
+    )
+    assert [str(found) for found in check_home(scene.home)] == [fault]
+    assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
+    scene.write("agents/ada/data/memory.xml", declared(190))  # with what is there already, too many
+    assert await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    assert daemon.files.faults == []
+    assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
+    told = "error[@type='over-limit' and @path='data/memory.xml']"
+    assert len(await ask(daemon, "ada", "memory", xpath=told)) == 1
+    scene.write("agents/ada/data/memory.xml", declared(3))
+    assert await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 3
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_more_definitions_than_an_agent_may_follow_are_a_fault(scene: Scene) -> None:
+    daemon = await with_limits(scene, "")
+    scene.write("agents/ada/agent.toml", "definitions = 2\n")
+    scene.write("etc/narval.toml", "timezone = 'UTC'\n[agent]\ndefinitions = 3\n")
+    assert await daemon.files.reload()
+    faults = list(map(str, daemon.files.faults))
+    for path, most in (("agents/ada/agent.toml", 2), ("etc/narval.toml", 3)):
+        said = f"{path}:1:1: over-limit: expected at most {most} definitions, found "
+        assert any(fault.startswith(said) for fault in faults), faults
+    assert list(map(str, check_home(scene.home))) == faults
+    await scene.end()
+
+
+@in_a_loop
+async def test_G16_an_error_like_the_one_before_within_a_minute_is_not_added_again(scene: Scene) -> None:
+    daemon = await with_limits(scene, "")
+    plan = b"<start-plan recipe='w.gone'/>"
+
+    async def errors() -> int:
+        await daemon.main_loop.until_idle()
+        return len(await ask(daemon, "ada", "memory", xpath="error[@type='unknown-target']"))
+
+    await ask(daemon, "ada", "add", elements=[plan] * 3)
+    assert await errors() == 1
+    await ask(daemon, "ada", "add", elements=[b"<start-plan recipe='w.other'/>", plan])
+    assert await errors() == 3
+    await daemon.main_loop.elapse(61.0)
+    await ask(daemon, "ada", "add", elements=[plan])
+    assert await errors() == 4
+    log = (scene.home.path / "var/narval.log").read_text()
+    assert log.count("start-plan names w.gone") == 5
+    assert log.count("not added again") == 2
     await scene.end()

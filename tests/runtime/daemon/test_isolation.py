@@ -14,7 +14,6 @@ import pytest
 from narval.errors import NarvalError, RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
-from narval.runtime.agent import waves
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.view import TurnView
@@ -22,6 +21,7 @@ from narval.runtime.daemon.agents import host_maker
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.codec import describe_entry
 from narval.runtime.store.store import Store
+from narval.runtime.system import stopwatch
 from tests.runtime.at_work import Scene
 
 NAMES = tuple(f"a{number}" for number in range(50))
@@ -265,7 +265,7 @@ async def story(
     folder: Path, poison: Poison | None, patch: pytest.MonkeyPatch, names: Sequence[str] = NAMES
 ) -> tuple[Any, str]:
     """The portraits at the end, and the state of the poisoned agent."""
-    patch.setattr(waves, "perf_counter", lambda: 1.0)  # no turn is cut short: lines have the same numbers
+    patch.setattr(stopwatch, "seconds", lambda: 1.0)  # no turn is cut short: lines have the same numbers
     scene = Scene(folder, settings="timezone = 'UTC'\nidle_after = 1000\n")
     scene.write("modules/w.py", MODULE)
     scene.write("recipes/w.xml", RECIPES)

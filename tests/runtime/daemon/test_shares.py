@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from narval.runtime.agent import waves
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
@@ -15,6 +14,7 @@ from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.shares import SLICE
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.store.batch import Batch
+from narval.runtime.system import stopwatch
 from tests.runtime.at_work import in_a_loop
 from tests.runtime.daemon.test_rounds import joined, opened
 
@@ -29,7 +29,7 @@ class Work:
         self.now = 1.0
         self.of: Counter[int] = Counter()
         """The events of each agent."""
-        monkeypatch.setattr(waves, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(stopwatch, "seconds", lambda: self.now)
 
     def event(self, host: AgentHost, seconds: float = EVENT) -> Request:
         """Something that an agent is asked, and which takes so long."""

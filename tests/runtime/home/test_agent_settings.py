@@ -40,7 +40,6 @@ def test_G3_every_setting_is_read() -> None:
         idle_after = "5m"
         always_active = true
         keep = "1d"
-        isolate = true
         elements = 200_000
         bytes = "512M"
         runs = 50
@@ -63,7 +62,6 @@ def test_G3_every_setting_is_read() -> None:
         idle_after=300.0,
         always_active=True,
         keep=86400.0,
-        isolate=True,
         elements=200_000,
         bytes=512 * 1024**2,
         runs=50,

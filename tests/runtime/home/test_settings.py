@@ -146,7 +146,7 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("[mail]\n\nfrom = 'a@b.org'", "1:2: expected from = "),
         (
             "[mail]\nfrom = 'a@b.org'\nhots = 'x'",
-            "3:1: unknown setting 'mail.hots'; did you mean 'mail.host'?",
+            "3:1: unknown setting 'mail.hots'; did you mean 'host'?",
         ),
         ("agent.weight = 101", "1:16: agent.weight: expected a whole number from 1 to 100, found 101"),
         ("\n\ndurability = 'paper'", "3:14: durability: expected crash or power, found 'paper'"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -55,7 +54,7 @@ class Approvals:
         key = (run.eid, call.step, call.name, work)
         if key not in self._asking:
             self._asking[key] = {}
-            self._post(Request(partial(self._ask, key), _ignore))
+            self._post(Request(partial(self._ask, key)))
         self._asking[key][call.call] = call
         return True
 
@@ -128,7 +127,3 @@ class Approvals:
         held = HeldCalls(first.kind, first.name, action.digest, action.where, run.name, listed, void)
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable
 from functools import partial
-from typing import Any
 
 from narval.errors import InternalError, NarvalError, RequestError
 from narval.memory.elements.control_elements import ACTED
@@ -277,9 +276,5 @@ class Activations:
         row = self._rows[name]._replace(state=SUSPENDED, why=f"{self.faults.often}: {error}", wake_at=None)
         log.critical("agent %s is suspended: %s", name, row.why)
         self._rows.note(row)
-        self._rows.own.post(Request(partial(register, row), _ignore))
+        self._rows.own.post(Request(partial(register, row)))
         self.calls.end(row.id)
-
-
-def _ignore(value: Any, error: Any) -> None:
-    """Do nothing: nobody waits for this answer."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from narval.definitions.library import Library
 from narval.errors import Fault, RequestError, SurroundingsError
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.settings import (
@@ -118,6 +119,15 @@ def make_folder(home: Path, name: str, collections: list[str]) -> None:
         raise SurroundingsError(f"expected to make the folder {shown}: {error}") from error
 
 
+def too_many_definitions(library: Library, settings: AgentSettings, shown: str) -> list[Fault]:
+    """The fault of an agent that follows more definitions than it may (G16), in the file of its settings."""
+    count, most = len(library), settings.definitions
+    if count <= most:
+        return []
+    found = f"over-limit: expected at most {most:,} definitions, found {count:,}"
+    return [Fault(shown, 1, 1, f"{found}; follow fewer collections, or set definitions higher")]
+
+
 def libraries_of(home: Path, loader: Loader, own: Loaded, agents: Iterable[AgentFolder]) -> Iterator[Loaded]:
     """All that the definitions of a home are in: what its own agent follows, its agents, and each collection
     that nobody follows, beside the home's own.
@@ -163,15 +173,17 @@ def _read(
     path = home.path / shown
     given, faults = read_agent_file(path / AGENT_FILE, f"{shown}/{AGENT_FILE}", CollectionsOf(home.path))
     if given is None and before is not None:
-        given = before.given
-    collections = paths_of(home.path, AgentSettings().with_given(given or {}), name)
+        given = before.given or None  # a file that said nothing, or was not there, is none to go on with
+    settings = AgentSettings().with_given(given or {})
+    collections = paths_of(home.path, settings, name)
     loaded = loader.following(collections)
     if (path / SCHEMAS).is_dir():
         known = before.schemas if before is not None else None
         schemas = Schemas(path / SCHEMAS, known, beneath=schemas, shown=f"{shown}/{SCHEMAS}")
         faults += schemas.faults()
     declared, wrong = read_memory(
-        path / MEMORY, schemas, loaded.library, starts=starts, shown=f"{shown}/{MEMORY}"
+        path / MEMORY, schemas, loaded.library, settings, starts=starts, shown=f"{shown}/{MEMORY}"
     )
+    faults += too_many_definitions(loaded.library, settings, f"{shown}/{AGENT_FILE}")
     all_faults = tuple(sorted({*faults, *wrong, *loaded.faults}))
     return AgentFolder(name, given, collections, loaded, schemas, declared, all_faults)

@@ -40,6 +40,12 @@ LIMITS = frozenset(
 )
 """The settings that are limits (G16)."""
 
+
+def usable(most: int) -> int:
+    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
+    return most - most // 100
+
+
 Given = Mapping[str, Any]
 """The settings that a file says of an agent, by name."""
 
@@ -73,10 +79,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     of the others. `timezone`: the zone of its calendar (None: that of the machine). `forget_after`: how
     long an element that nobody used, or a run that is over, is kept (None: for ever). `idle_after`: how long
     it stays active with nothing to do (G6); with `always_active` it is never passive. `keep`: how long a
-    message waits. `isolate`: it has workers of its own (G15). Limits: `elements`, `bytes`,
-    active `runs`, `moments` waited for, `calls` under way (None: all places but one), `messages` in its
-    mailbox, `element_bytes` of one element, `definitions`. `receives`: who may send it what (None: what goes
-    without saying). `offers`: who may call which definition; "*" is everybody.
+    message waits. Limits: `elements`, `bytes`, active `runs`, `moments` waited for,
+    `calls` under way (None: all places but one), `messages` in its mailbox, `element_bytes` of one element,
+    `definitions`. `receives`: who may send it what (None: what goes without saying).
+    `offers`: who may call which definition; "*" is everybody.
     """
 
     collections: tuple[str, ...] = (HOME_COLLECTION, OWN)
@@ -86,7 +92,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     idle_after: float = 60.0
     always_active: bool = False
     keep: float = 7 * 86_400.0
-    isolate: bool = False
     elements: int = 1_000_000
     bytes: int = 1024**3
     runs: int = 100_000
@@ -225,7 +230,6 @@ AGENT_READERS: Mapping[str, Reader] = MappingProxyType(
         "idle_after": duration,
         "always_active": flag,
         "keep": duration,
-        "isolate": flag,
         "elements": count(),
         "bytes": _bytes,
         "runs": count(),

@@ -19,7 +19,7 @@ from narval.surfaces.cli.work.tables import ITEMS, LOG
 
 ACTS = (
     "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
-    "renew", "forget",
+    "renew", "forget", "folder",
 )  # fmt: skip
 
 _EXAMPLE = """\
@@ -45,9 +45,22 @@ def _words(context: click.Context, incomplete: str) -> completion.Choices:
             yield outcome["name"], ""
 
 
+class _Item(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """The number of an item; of `folder`, the name of a person."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value as what it is."""
+        is_name = ctx is not None and ctx.params.get("act") == "folder"
+        return value if is_name else click.INT.convert(value, param, ctx)
+
+
 @command("work", example=_EXAMPLE, alters=True)
 @click.argument("act", metavar=f"[{'|'.join(ACTS)}]", required=False, type=click.Choice(ACTS))
-@click.argument("item", type=int, metavar="[ITEM]", required=False, shell_complete=completion.source(_items))
+@click.argument(
+    "item", type=_Item(), metavar="[ITEM]", required=False, shell_complete=completion.source(_items)
+)
 @click.argument("words", metavar="[OUTCOME|PERSON]...", nargs=-1, shell_complete=completion.source(_words))
 @click.option("--set", "pairs", type=Pair(), multiple=True, help="A field of the answer; may be repeated.")
 @click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse, reassign, renew.")
@@ -60,7 +73,7 @@ def _words(context: click.Context, incomplete: str) -> completion.Choices:
 def work(
     session: Session,
     act: str | None,
-    item: int | None,
+    item: Any,
     words: tuple[str, ...],
     pairs: Pairs,
     reason: str,
@@ -76,7 +89,8 @@ def work(
     You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
     --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
     back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
-    undoes a vote, `reassign` is for administrators. `log` tells who did what, and
+    undoes a vote, `reassign` is for administrators. `log` tells who did what,
+    `folder PERSON` makes the folder by whose files a person answers, and
     `forget --person P` erases the items that are over in which P did something.
     """
     if act is None:
@@ -90,6 +104,10 @@ def work(
         if person is None or item is not None:
             raise click.UsageError("forget needs --person P, and no ITEM")
         session.give(session.ask("forget_person", person=person), _forgotten)
+    elif act == "folder":
+        if item is None:
+            raise click.UsageError("folder needs the name of a PERSON")
+        session.give(session.ask("work_folder", person=item), lambda found: click.echo(clean(found["path"])))
     elif act == "renew" and item is not None:
         answer = session.ask("renew", item=item, reason=reason)
         session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from narval.definitions.kinds import text_element
+from lxml import etree
+
 from narval.definitions.library import Definition, Parsed, Reference, RunDefinition
 from narval.source.text import Source
 from narval.source.xml import XmlNode
@@ -29,7 +30,9 @@ def parse(source: Source, root: XmlNode | None) -> Parsed:
             faults.append(source.fault(f"expected NAME from COUNT call ACTION, found {text!r}", number, 1))
             continue
         name, count, action = match.groups()
-        xml = text_element(f"{group}.{name}", "countdown", text)
+        element = etree.Element("countdown", name=f"{group}.{name}")
+        element.text = text
+        xml = etree.tostring(element, encoding="utf-8")
         reference = Reference("action", action, "the countdown", source.path, number, match.start(3) + 1)
         references.append(reference)
         countdown = Countdown(

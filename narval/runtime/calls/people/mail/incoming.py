@@ -28,24 +28,29 @@ WORK = "work"
 
 def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
     """Tell an item what a mail says, if it is one and brings a token of that item."""
-    token = TOKEN.search(xml)
-    if token is None or not xml.startswith(b"<email"):
+    if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return
     mail = parse(xml)
-    key = turn.agent.store.meta.get(KEY)
-    if local_name(mail.tag) != "email" or key is None:
+    found = _tokens(mail.get("subject")) or _tokens(mail.findtext("body"))
+    if local_name(mail.tag) != "email" or not found:
         return
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return  # its mailbox was read before (N37)
-    found = TOKEN.search(mail.get("subject", "").encode()) or token
-    given, item = found[0].decode().lower(), turn.agent.runs.active.get(int(found[1]))
-    if item is None or item.engine.kind != WORK or item.state is None:
+    given = found[-1]  # what a title or a text has of such comes before ours
+    item, key = turn.agent.runs.active.get(int(given.partition("-")[0])), None
+    if item is not None and item.engine.kind == WORK and item.state is not None:
+        key = turn.agent.store.meta.get(KEY)
+    if item is None or key is None:
         return
     call = notice_of(bytes.fromhex(key), agent, item.state, given)
     if call is None:
         log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
         return
     _tell(turn, item, mail, hash_of(given), call)
+
+
+def _tokens(text: str | None) -> list[str]:
+    return [found[0].decode().lower() for found in TOKEN.finditer((text or "").encode())]
 
 
 def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:

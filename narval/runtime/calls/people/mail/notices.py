@@ -28,8 +28,8 @@ from narval.runtime.calls.people.mail.account import Account
 from narval.runtime.calls.people.mail.texts import iso
 from narval.runtime.calls.people.mail.tokens import KEY, token_of
 from narval.runtime.calls.people.mail.writing import FLOWED, carried, composed, outgoing
+from narval.runtime.calls.people.telling import text_shown
 from narval.runtime.calls.targets import PreparedCall
-from narval.runtime.store import codec
 
 if TYPE_CHECKING:
     from narval.definitions.work.definition import WorkDefinition
@@ -128,7 +128,7 @@ class Notices:
             return await _sent(account, to, f"{beginning}{title}", text)
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
-        text = f"{_text(self._agent, run)}\n{_how(run.definition, token, until)}"
+        text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
         return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text)
 
     async def _send_list(self, account: Account, to: str, lines: list[str]) -> str:
@@ -171,15 +171,6 @@ async def _sent(account: Account, to: str, subject: str, text: str) -> str:
     letter = outgoing(Element(0, xml), call_of().id)
     await carried(account, letter)
     return letter.ident
-
-
-def _text(agent: AgentState, run: Run) -> str:
-    """The text that an item shows, as it was recorded when it was offered (P10)."""
-    for row in agent.store.journal(run.eid):
-        for line in codec.describe_entry(row.data):
-            if line["what"] == "Offered":
-                return str(line["text"])
-    return ""
 
 
 def _how(work: WorkDefinition, token: str, until: float) -> str:

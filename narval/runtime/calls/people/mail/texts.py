@@ -31,14 +31,13 @@ def iso(moment: datetime) -> str:
 
 def flowed(text: str) -> str:
     """A text as format=flowed has it: long lines are broken at blanks, and joined again by who reads it
-    (RFC 3676). Blanks at the end of a line are not kept.
+    (RFC 3676). Blanks at the end of a line are not kept. A line of a value, which begins with `| `, is not
+    broken: where that is not joined again, its rest would look like words of ours (P11).
     """
     lines = []
     for line in text.split("\n"):
         words = line.rstrip(" ")
-        while len(words) > _LONGEST and (
-            at := words.rfind(" ", 1, _LONGEST) + 1 or words.find(" ", _LONGEST) + 1
-        ):
+        while len(words) > _LONGEST and not line.startswith("| ") and (at := _break(words)):
             lines.append(_stuffed(words[:at]))
             words = words[at:]
         lines.append(_stuffed(words))

@@ -1,0 +1,64 @@
+"""`make demo` as its owner sees it: one question before a doubtful answer goes out (P16, P72, P80)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QUESTION = "Answer otto@example.com: Re: Price list?"
+
+
+def line(scratch: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "narval.surfaces.cli.demo", "--scratch", str(scratch), *more]
+
+
+def sent(scratch: Path) -> int:
+    return len(list((scratch / "var/outbox/new").iterdir()))
+
+
+def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: Path) -> None:
+    scratch = tmp_path / "home"
+    done = subprocess.run(
+        line(scratch, "--once"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"You are asked  {QUESTION}" in done.stdout
+    assert "waits for your word" in done.stdout
+    assert sent(scratch) == 36, "all other answers went out"
+
+
+@pytest.mark.parametrize(("word", "told", "count"), [("a", "answered", 37), ("reject", "left alone", 36)])
+def test_P72_the_owner_answers_by_a_word(tmp_path: Path, word: str, told: str, count: int) -> None:
+    scratch = tmp_path / "home"
+    parent, child = pty.openpty()
+    demo = subprocess.Popen(line(scratch), stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    shown = ""
+
+    def until(text: str) -> None:
+        nonlocal shown
+        while text not in shown:
+            shown += os.read(parent, 4096).decode()
+        shown = shown[shown.index(text) + len(text) :]
+
+    try:
+        until(QUESTION)
+        until("? ")
+        os.write(parent, b"perhaps\n")
+        until("expected approve or reject")
+        until("? ")
+        os.write(parent, f"{word}\n".encode())
+        until(f"{told} ")
+        assert sent(scratch) == count
+        demo.send_signal(signal.SIGINT)
+        until("stopped")
+    finally:
+        demo.kill()
+        demo.wait()
+        os.close(parent)
