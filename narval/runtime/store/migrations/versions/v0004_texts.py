@@ -15,7 +15,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """What versions and the library's elements have of their own goes into the table of texts."""
+    """Put into a table of texts what versions and the library's elements have each of their own."""
     op.create_table(
         "texts",
         sa.Column("digest", sa.LargeBinary, nullable=False),
