@@ -71,6 +71,9 @@ def test_P44_two_people_and_one_item(narval: Narval) -> None:
     with narval.running():
         item = start(narval)
         assert says(narval, by="dan") == (0, "nothing is asked of you")
+        assert says(narval, "--state", "done", by="ann") == (0, "there is no such item that you may see")
+        told = "narval: there is no person 'anne' in etc/people.toml; did you mean 'ann'?"
+        assert says(narval, by="anne") == (1, told)
         assert f"{item}  w.approve  offered" in says(narval, by="ann")[1]
         shown = says(narval, "show", item, by="ann")[1].splitlines()
         assert "requested by  dan" in shown
@@ -88,6 +91,7 @@ def test_P44_two_people_and_one_item(narval: Narval) -> None:
             f"item {item} is done: reject",
         )
         assert says(narval, "answer", item, "approve", by="ben")[0] == 1
+        assert "done: reject" in says(narval, "--state", "done", by="ann")[1]
         assert narval("work", "claim").returncode == 2, "usage"
         log = narval.ask("work", "log", item, "--as", "cleo")
         assert [row["did"] for row in log] == [

@@ -28,3 +28,13 @@ def test_P14_mail_as_a_way_wants_a_server(tmp_path: Path) -> None:
     with (home / "etc" / "narval.toml").open("a") as file:
         file.write('[mail]\nfrom = "narval@example.org"\nhost = "smtp.example.org"\n')
     assert wanted not in command(home, "check").output
+
+
+def test_P73_a_rule_of_the_home_that_cannot_hold_is_told_with_its_line(tmp_path: Path) -> None:
+    home = home_with(tmp_path / "home", PURCHASE)
+    before = (home / "etc" / "people.toml").read_text()
+    rule = '[[approval]]\naction = "basic.copy"\nwork = "w.nobody"\n'
+    (home / "etc" / "people.toml").write_text(f"{before}\n{rule}")
+    line = before.count("\n") + 2
+    assert f"etc/people.toml:{line}:" in command(home, "check").output
+    assert "there is no work 'w.nobody'" in command(home, "check").output

@@ -187,6 +187,20 @@ def test_P27_no_output_tells_what_others_have_answered_until_it_is_over(at_work:
     assert "'no'" in told("cleo")
 
 
+def test_P27_what_somebody_failed_to_answer_is_not_told_to_others(at_work: Home) -> None:
+    item = at_work.start("w.vote")
+    assert at_work.refusal("ann", "answer", item, "noo") == "no-outcome"
+    for operation in ("work_log", "history"):
+        assert "noo" not in f"{at_work.does('ben', operation, item)}", operation
+    assert "got 'noo'; did you mean 'no'?" in f"{at_work.does('ann', 'work_log', item)}"
+
+
+def test_P44_a_state_that_no_item_has_is_told(at_work: Home) -> None:
+    with pytest.raises(RequestError, match="no item is ever 'dnoe'; did you mean 'done'"):
+        at_work.does("ann", "worklist", state="dnoe")
+    assert at_work.does("ann", "worklist", state="done") == []
+
+
 def test_P77_who_comes_too_late_is_told_who_cancelled_it_and_why(at_work: Home) -> None:
     item = at_work.start("w.tell")
     at_work.does("cleo", "cancel", item, reason="bought already")

@@ -11,6 +11,7 @@ import time
 
 from tests.simulator.boundaries import Boundary, every_boundary
 from tests.simulator.fleet import FleetBoundary, of
+from tests.simulator.people import PeopledBoundary
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
 
 
@@ -37,6 +38,9 @@ def main() -> int:
         "--fleet", action="store_const", const="fleet", dest="kind", help="several agents in one daemon"
     )
     parser.add_argument(
+        "--people", action="store_const", const="people", dest="kind", help="steps that ask people, who act"
+    )
+    parser.add_argument(
         "--every-commit",
         action="store_true",
         help="a short run for each seed, killed once before and once after each of its commits",
@@ -48,7 +52,7 @@ def main() -> int:
     for seed in (*given.seeds, *range(given.first, given.first + given.count)):
         try:
             if given.every_commit:
-                kind = FleetBoundary if given.kind == "fleet" else Boundary
+                kind = {"fleet": FleetBoundary, "people": PeopledBoundary}.get(given.kind, Boundary)
                 reports += every_boundary(seed, kind, often=given.often, tell=tell)
             else:
                 reports.append(run(seed, of(given.kind), often=given.often, tell=tell))

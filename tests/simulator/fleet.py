@@ -33,6 +33,7 @@ from tests.simulator import invariants
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing
 from tests.simulator.invariants import Ledger
+from tests.simulator.people import Peopled
 from tests.simulator.post import Letters, PostalWorld
 from tests.simulator.simulation import Simulation
 from tests.simulator.wide import InMemory, Wide
@@ -358,4 +359,5 @@ class FleetBoundary(Boundary, Fleet):
 
 def of(word: str | None = None) -> type[Simulation]:
     """The kind of simulation that a word of the command line or of `seeds.txt` means."""
-    return {None: Simulation, "wide": Wide, "in-memory": InMemory, "fleet": Fleet}[word]
+    kinds = {None: Simulation, "wide": Wide, "in-memory": InMemory, "fleet": Fleet, "people": Peopled}
+    return kinds[word]

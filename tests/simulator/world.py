@@ -93,6 +93,7 @@ class World:
     """What surrounds a home: all of it follows from the seed."""
 
     fields = FIELDS
+    patterns = PATTERNS
     dated = 0.05
     """How many of the transitions wait for a date."""
 
@@ -200,7 +201,7 @@ class World:
 
     def _context(self) -> str:
         where = self.chance.choice(("memory", "plan"))
-        return f"<context from='{where}'><match>{self.chance.choice(PATTERNS)}</match></context>"
+        return f"<context from='{where}'><match>{self.chance.choice(self.patterns)}</match></context>"
 
     def _way_to(self, at: int) -> tuple[str, str]:
         """A transition to a step from one or two before it: its attributes, and what is in it."""
@@ -213,7 +214,7 @@ class World:
         inner.append(f"<out idref='s{at}'/>")
         for _ in range(chance.choice((0, 0, 1, 1, 2))):
             use = " use='yes'" if chance.random() < 0.5 else ""
-            matches = f"<match>{chance.choice(PATTERNS)}</match>"
+            matches = f"<match>{chance.choice(self.patterns)}</match>"
             lasting = "" if "on-error" in "".join(inner) else self._durations.choice(DURATIONS)
             inner.append(f"<condition{use}{lasting}>{matches}</condition>")
         if chance.random() < 0.1:

@@ -32,17 +32,21 @@ def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
     return [] if message is None else [Fault(path, *place, message)]
 
 
-def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[str]:
-    """Doubts about the rules of a home: actions and work that are not there, work that nobody agrees by."""
-    for rule in rules:
+def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tuple[int, str]]:
+    """Doubts about the rules of a home, each with the position of the rule: actions and work that are not
+    there, work that nobody agrees by.
+    """
+    for position, rule in enumerate(rules):
         work, actions = library.get(ASKING, rule.work), library.of(ACTION)
         if rule.action not in actions:
-            yield f"approval: there is no action {rule.action!r} here{closest(rule.action, actions)}"
+            known = closest(rule.action, actions)
+            yield position, f"approval: there is no action {rule.action!r} here{known}"
         if work is None:
             known = closest(rule.work, library.of(ASKING))
-            yield f"approval: there is no work {rule.work!r}{known}; no call of {rule.action} is made"
-        elif (message := _lacks_outcome(work)) is not None:
-            yield message
+            message = f"approval: there is no work {rule.work!r}{known}"
+            yield position, f"{message}; no call of {rule.action} is made"
+        elif (lack := _lacks_outcome(work)) is not None:
+            yield position, lack
 
 
 def _lacks_outcome(work: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.definitions.suggestions import closest
+from narval.definitions.suggestions import closest, nearest
 from narval.definitions.work.definition import WorkOutcome
 from narval.engines.events import Plain, Signalled
 from narval.engines.work import ending, votes
@@ -145,9 +145,10 @@ def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
     found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
     if found is None:
         names = [outcome.name for outcome in outcomes]
-        raise NotSoError(
-            "no-outcome", f"expected {' or '.join(names)}, got {name!r:.80}{closest(name[:80], names)}"
-        )
+        near = nearest(name[:80], names)
+        meant = f"; did you mean {near!r}?" if near else ""
+        got = f"{name!r:.80}" if name else "no outcome"
+        raise NotSoError("no-outcome", f"expected {' or '.join(names)}, got {got}{meant}")
     return found
 
 

@@ -67,17 +67,18 @@ def hides_votes(definition: WorkDefinition, state: WorkState) -> bool:
     return definition.is_voted and not state.over and not definition.rules.open_votes
 
 
-_TELLING = {"Voted", "VoteChanged", "Saved", "Signalled", "Answer"}
-"""The lines of history that tell what somebody answers."""
+_TELLING = {"Voted", "VoteChanged", "Saved", "Signalled", "Answer", "TurnedAway"}
+"""The lines of history that tell what somebody answers, or wished to."""
+
+_TOLD = ("outcome", "fields", "arguments", "value", "why", "problem")
+"""Their keys that do."""
 
 
 def conceal(definition: WorkDefinition, state: WorkState, line: dict[str, Any]) -> dict[str, Any]:
     """A line of history without what is answered, while that is hidden."""
     if line["what"] not in _TELLING or not hides_votes(definition, state):
         return line
-    return {
-        name: value for name, value in line.items() if name not in ("outcome", "fields", "arguments", "value")
-    }
+    return {name: value for name, value in line.items() if name not in _TOLD}
 
 
 def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[str, Any]]]:

@@ -81,7 +81,9 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
             try:
                 values.append(_read(decision, field, text))
             except ValueError as error:
-                wrong.append(Misfit(field.name, f"{field.label}: expected {error}", text[:200]))
+                wanted, *meant = map(str, error.args)
+                message = f"{field.label}: expected {wanted}, found {text!r:.80}{''.join(meant)}"
+                wrong.append(Misfit(field.name, message, text[:200]))
         if values:
             found[field.name] = tuple(values)
     if wrong:
@@ -102,11 +104,11 @@ def by_default(decision: WorkDecision, given: Values | Mapping[str, tuple[str, .
 
 
 def _read(decision: WorkDecision, field: FormField, text: str) -> str:
-    """A value. Raises ValueError with what was expected."""
+    """A value. Raises ValueError with what was expected, and perhaps what was meant."""
     value = field.read(text, decision.state.options.get(field.name, ()))
     if field.type == "person" and decision.people.person(value) is None:
         names = [person.name for person in decision.people.people]
-        raise ValueError(f"the name of a person{closest(value, names)}")
+        raise ValueError("the name of a person", closest(value, names))
     if field.match is not None:
         element = decision.view.element(int(value))
         bound = field.match.bind({})

@@ -12,7 +12,7 @@ from narval.engines.work.eligibility import asked
 from narval.engines.work.explain import is_overdue
 from narval.engines.work.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
 from narval.engines.work.state import WorkState
-from narval.engines.work.table import PHASES
+from narval.engines.work.table import MOVES, PHASES
 from narval.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.json_forms import moment
@@ -41,8 +41,10 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
         return found.name
     if not asker.person:
         raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
-    add = f'add login = "{asker.person}" to theirs' if not asker.actor else "name one of those there are"
-    raise WorkRefusedError("not-eligible", f"{asker.person} is nobody in etc/people.toml; {add}")
+    if asker.actor:
+        raise WorkRefusedError("not-eligible", _nobody(asker.person, people))
+    add = f'add login = "{asker.person}" to those of a person'
+    raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
 
 
 def onlooker(daemon: Daemon, asker: Asker) -> str | None:
@@ -142,9 +144,12 @@ async def worklist(
     """The items offered to who asks, and those they have; overdue ones first, then by deadline, oldest first.
 
     With `every`, all that they may see. A `person` is for the home's owner and administrators. A `state` of
-    items that are over lists those, newest first. `limit` and `after` an item are a page.
+    items that are over lists those, newest first; one that no item has raises RequestError. `limit` and
+    `after` an item are a page.
     It waits so many seconds for the list to be of others than the `known` items.
     """
+    if state is not None and state not in (*MOVES, *PHASES):
+        raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
     shown = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
     rows = await shown.rows(daemon)
     while known is not None and wait > 0 and [row["item"] for row in rows] == known:
@@ -190,16 +195,15 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
     if person is None:
         return own
     if people.person(person) is None:
-        raise RequestError(
-            f"there is no person {person!r} in etc/people.toml{closest(person, _names(people))}"
-        )
+        raise RequestError(_nobody(person, people))
     if own not in (None, person) and not people.is_admin(str(own)):
         raise RequestError(f"only administrators see what {person} is asked")
     return person
 
 
-def _names(people: Directory) -> list[str]:
-    return [person.name for person in people.people]
+def _nobody(name: str, people: Directory) -> str:
+    known = closest(name, [person.name for person in people.people])
+    return f"there is no person {name!r} in etc/people.toml{known}"
 
 
 def _owner(daemon: Daemon) -> int | None:

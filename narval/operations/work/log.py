@@ -29,7 +29,7 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
 }
 """The changes of an item that tell something of people."""
 
-_VOTES = frozenset({"Voted", "VoteChanged"})
+_VOTES = frozenset({"Voted", "VoteChanged", "TurnedAway"})
 _MOMENTS = frozenset({"until", "due", "deadline"})
 _NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
 
@@ -69,7 +69,7 @@ def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition,
 
 
 def _without_answer(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("outcome", "fields")}
+    return {name: value for name, value in row.items() if name not in ("outcome", "fields", "why")}
 
 
 def _concerns(row: dict[str, Any], person: str | None) -> bool:

@@ -24,7 +24,7 @@ from narval.runtime.home.found_files import files_of
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.people_file import PEOPLE_FILE, read_people
+from narval.runtime.home.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings, read_settings
 from narval.runtime.store.open import look_into
@@ -50,8 +50,9 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for found in libraries_of(home.path, loader, loaded, agents.values()):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
-    for message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
-        faults.append(Fault(PEOPLE_FILE, 1, 1, message, warning=True))
+    for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
+        place = place_of_rule(home.path, position)
+        faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))

@@ -70,6 +70,11 @@ def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:
     return (None, sorted(set(reading.faults))) if reading.faults else (directory, [])
 
 
+def place_of_rule(home: Path, position: int) -> tuple[int, int]:
+    """The line and column of the rule of a home at a position in its file."""
+    return TomlText(Source(PEOPLE_FILE, (home / PEOPLE_FILE).read_bytes())).key("approval", position)
+
+
 def _owner(home: Path | None) -> str:
     """The login of the user whose home it is."""
     from os import getuid

@@ -490,13 +490,13 @@ def test_P42_all_that_is_wrong_is_told_at_once() -> None:
     failure = office.wished[-1].problem  # type: ignore[union-attr]
     assert {row["field"]: row["message"] for row in json.loads(failure.detail)} == {
         "why": "Your reason: expected a value, for no requires it",
-        "limit": "Limit: expected 50.5 or less",
-        "on": "on: expected a date such as 2026-11-25",
-        "ok": "ok: expected yes or no",
-        "size": "size: expected one of small, large",
-        "who": "who: expected the name of a person; did you mean 'eva'?",
-        "code": "code: expected a text that fits the pattern [A-Z]{2}\\d+",
-        "mail": "mail: expected the number of an element that fits email",
+        "limit": "Limit: expected 50.5 or less, found '50.6'",
+        "on": "on: expected a date such as 2026-11-25, found 'soon'",
+        "ok": "ok: expected yes or no, found 'maybe'",
+        "size": "size: expected one of small, large, found 'mid'",
+        "who": "who: expected the name of a person, found 'evi'; did you mean 'eva'?",
+        "code": "code: expected a text that fits the pattern [A-Z]{2}\\d+, found 'xA1'",
+        "mail": "mail: expected the number of an element that fits email, found '7'",
     }
     assert office.state(item) == "offered"
 

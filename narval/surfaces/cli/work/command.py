@@ -215,9 +215,16 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
 def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
     rows = session.ask("worklist", **query, limit=most + 1 if most is not None else None)
     shown = rows[:most]
-    session.give(shown, lambda found: table(ITEMS, found) if found else click.echo("nothing is asked of you"))
+    session.give(shown, lambda found: table(ITEMS, found) if found else click.echo(_nothing(query)))
     if len(shown) < len(rows) and not session.as_json:
         click.echo(f"{len(shown)} shown, the most urgent ones; --limit {ALL} has all", err=True)
+
+
+def _nothing(query: Mapping[str, Any]) -> str:
+    """The words for an empty list, by what was asked for."""
+    if query["every"] or query["state"]:
+        return "there is no such item that you may see"
+    return f"nothing is asked of {clean(query['person'] or 'you')}"
 
 
 def _follow(session: Session, query: dict[str, Any]) -> None:
@@ -256,7 +263,7 @@ def _shown(item: Row) -> None:
             ("deadline", moment(item["deadline"])),
             ("outcome", item["outcome"]),
             ("requested by", ", ".join(item["requesters"])),
-            ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}"),
+            ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}" if item["may"] else None),
         ]
     )
     if item["text"]:

@@ -23,10 +23,14 @@ def _who(row: Row) -> str:
     return f"{claimed['by']} has it" if claimed else f"for {row['for']}"
 
 
+def _outcome(row: Row) -> str:
+    return f": {row['outcome']}" if row["outcome"] else ""
+
+
 ITEMS = (
     Column("item", _of("item"), right=True),
     Column("work", _of("work")),
-    Column("state", lambda row: f"{row['state']}{', overdue' if row['overdue'] else ''}"),
+    Column("state", lambda row: f"{row['state']}{_outcome(row)}{', overdue' if row['overdue'] else ''}"),
     Column("who", _who, most=60),
     Column("deadline", lambda row: moment(row["deadline"]), is_moment=True),
     Column("title", _of("title"), most=200),
