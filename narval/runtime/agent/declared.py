@@ -50,9 +50,17 @@ def declare_library(
     wanted = {f"{found.kind}:{found.full_name}:{found.digest}": found.xml for found in library}
     wanted |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
     gone = _compare(turn, LIBRARY, wanted)
+    _share(turn, library)
     if gone:
         turn.transaction.change(changes.Outdated(gone))
     _keep_versions(turn, library, sources)
+
+
+def _share(turn: Turn, library: Library) -> None:
+    """Let the store keep the bytes of new definitions once for all agents (G4)."""
+    batch = turn.transaction.batch
+    known = {found.xml for found in library} if batch.elements else ()
+    batch.share({new.element.eid for new in batch.elements if new.element.xml in known and new.declared})
 
 
 def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
@@ -72,14 +80,13 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
     }
     for path, data in sources.items():
         wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
-    known = {(row.kind, row.name, row.digest): row for row in turn.agent.store.definitions()}
+    known = set(map(tuple, turn.agent.store.versions()))
     for key, (path, data) in wanted.items():
         if key not in known:
             kind, name, digest = key
             turn.transaction.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
-    for key, row in known.items():
-        if key not in wanted:
-            turn.transaction.batch.definitions.append(row._replace(current=False))
+    for kind, name, digest in sorted(known - wanted.keys()):
+        turn.transaction.batch.retired.append((digest, kind, name))
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
@@ -214,6 +214,10 @@ class Batch(msgspec.Struct, eq=False):
     agents: list[AgentRow] = _rows()
     """The agent itself, or any other of its store."""
     definitions: list[DefinitionRow] = _rows()
+    retired: list[tuple[str, str, str]] = _rows()
+    """Digest, kind, name of versions of definitions that are not current any more."""
+    shared: list[Added] = _rows()
+    """New elements whose bytes other agents have too: they are kept once (G4)."""
     elements: list[Added] = _rows()
     outdated: list[int] = _rows()
     undeclared: list[int] = _rows()
@@ -251,6 +255,11 @@ class Batch(msgspec.Struct, eq=False):
 
     def __bool__(self) -> bool:
         return bool(self.journal) or any(slots_of(self))
+
+    def share(self, eids: Container[int]) -> None:
+        """Let the bytes of some of its new elements be kept once for all agents."""
+        self.shared += (added for added in self.elements if added.element.eid in eids)
+        self.elements[:] = [added for added in self.elements if added.element.eid not in eids]
 
     def record(self, change: Change) -> None:
         """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""

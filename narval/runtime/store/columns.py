@@ -9,6 +9,9 @@ where this costs 6. Tables whose rows are all key are clustered.
 A commit costs what it touches, a page of each table. So the run that made an element, and holds it from the
 start, stands in the element's own row; `contexts` has the other holders. A message is a row from the
 sender's commit to the receiver's, and both know its key: so its table is clustered, without a second tree.
+
+The bytes of a definition stand in `texts` once, whatever the number of agents (G4): its version and its
+element name them by their SHA-256. No other element does.
 """
 
 from __future__ import annotations
@@ -34,7 +37,6 @@ from sqlalchemy import (
 from narval.runtime.store.batch import (
     AgentRow,
     DeadLetterRow,
-    DefinitionRow,
     JournalRow,
     MarkRow,
     MessageRow,
@@ -82,6 +84,13 @@ _Element = {
     "declared": str,
     "outdated": bool,
     "held_by": int | None,
+    "text": bytes | None,
+}
+_Version = {
+    **dict.fromkeys(("digest", "kind", "name", "path"), str),
+    "text": bytes,
+    "loaded": float,
+    "current": bool,
 }
 
 stamp = Table(
@@ -92,7 +101,17 @@ stamp = Table(
 )
 agents = _table("agents", get_type_hints(AgentRow), "", Index("agents_by_name", "name", unique=True))
 meta = _table("meta", dict.fromkeys(("key", "value"), str), "key")
+texts = Table(
+    "texts",
+    metadata,
+    Column("digest", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("digest"),
+)
 elements = _table("elements", _Element, "", Index("elements_by_eid", "agent", "eid", unique=True))
+# Only of the few that name a text: what a step adds is not in it.
+_named = elements.c.text.is_not(None)
+Index("elements_by_text", elements.c.text, sqlite_where=_named, postgresql_where=_named)
 contexts = _table("contexts", dict.fromkeys(("run", "eid"), int), "run eid")
 # eid before the rest: what is forgotten takes its marks along by a search, not a scan.
 marks = _table("marks", get_type_hints(MarkRow), "eid definition place slot")
@@ -102,7 +121,7 @@ journal = _table("journal", get_type_hints(JournalRow), "", Index("journal_by_ru
 snapshots = _table("snapshots", get_type_hints(SnapshotRow), "run")
 queue = _table("queue", get_type_hints(QueuedRow), "id")
 moments = _table("moments", get_type_hints(MomentRow), "id")
-definitions = _table("definitions", get_type_hints(DefinitionRow), "digest kind name")
+definitions = _table("definitions", _Version, "digest kind name")
 messages = _table("messages", get_type_hints(MessageRow), "sender number")
 taken = _table("taken", get_type_hints(TakenRow), "sender")
 dead_letters = _table(

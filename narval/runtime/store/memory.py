@@ -83,6 +83,9 @@ class VolatileAgent(AlwaysNew):
             self._meta.update(batch.meta)
         for definition in batch.definitions:
             self._define(definition)
+        for digest, kind, name in batch.retired:
+            if (old := self._definitions.get((digest, kind, name))) is not None:  # a look has it elsewhere
+                self._definitions[digest, kind, name] = old._replace(current=False)
         for run, seq, keep in batch.trimmed:
             kept_entries = self._journals.get(run, [])
             behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
@@ -130,6 +133,10 @@ class VolatileAgent(AlwaysNew):
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The versions of definitions."""
         return [row for row in self._definitions.values() if current is None or row.current == current]
+
+    def versions(self) -> list[tuple[str, str, str]]:
+        """Kind, name and digest of the current versions of definitions."""
+        return [(row.kind, row.name, row.digest) for row in self.definitions()]
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -21,7 +21,16 @@ from narval.runtime.store.batch import (
     SnapshotRow,
 )
 from narval.runtime.store.codec import decode_origin
-from narval.runtime.store.rows import ElementRow, FactRow, HeldRow, KeyRow, Row, VersionRow, typed
+from narval.runtime.store.rows import (
+    CurrentRow,
+    ElementRow,
+    FactRow,
+    HeldRow,
+    KeyRow,
+    Row,
+    VersionRow,
+    typed,
+)
 from narval.runtime.store.sqlite import trouble
 from narval.runtime.store.store import AgentStore, RunHistory
 
@@ -199,6 +208,10 @@ class DatabaseAgent(AgentStore):
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
         return list(map(_definition, self._all(VersionRow, "definitions", current)))
+
+    def versions(self) -> list[CurrentRow]:
+        """Kind, name and digest of the current versions of definitions."""
+        return self._all(CurrentRow, "current versions")
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

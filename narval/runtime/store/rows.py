@@ -64,6 +64,14 @@ class VersionRow(NamedTuple):
     current: bool | int
 
 
+class CurrentRow(NamedTuple):
+    """A current version of a definition, by its names."""
+
+    kind: str
+    name: str
+    digest: str
+
+
 class FactRow(NamedTuple):
     """A small fact about an agent."""
 

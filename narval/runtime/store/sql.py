@@ -213,7 +213,8 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:
-    """From now until `close` a stop is not clean; versions of definitions that no run needs are dropped.
+    """From now until `close` a stop is not clean; versions of definitions that no run needs go, and texts
+    that nothing names.
 
     That pages of turns are lost is noted for the next daemon.
     """
@@ -221,5 +222,6 @@ def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:
     if lost:
         cursor.execute(sql["put meta"], (HOME_AGENT, LOST_PAGES, str(lost)))
     cursor.execute(sql["drop definitions"])
+    cursor.execute(sql["drop texts"])
     cursor.executemany(sql["put meta"], [(STORE, "clean", "0"), (STORE, "narval", __version__)])
     cursor.execute("COMMIT")

@@ -50,7 +50,7 @@ CREATE TABLE definitions (
 	kind TEXT NOT NULL,
 	name TEXT NOT NULL,
 	path TEXT NOT NULL,
-	source BLOB NOT NULL,
+	text BLOB NOT NULL,
 	loaded DOUBLE NOT NULL,
 	current BOOLEAN NOT NULL,
 	PRIMARY KEY (agent, digest, kind, name)
@@ -68,10 +68,13 @@ CREATE TABLE elements (
 	declared TEXT NOT NULL,
 	outdated BOOLEAN NOT NULL,
 	held_by INTEGER,
+	text BLOB,
 	PRIMARY KEY (line)
 );
 
 CREATE UNIQUE INDEX elements_by_eid ON elements (agent, eid);
+
+CREATE INDEX elements_by_text ON elements (text) WHERE text IS NOT NULL;
 
 CREATE TABLE journal (
 	line INTEGER NOT NULL,
@@ -183,14 +186,29 @@ CREATE TABLE taken (
 )
  WITHOUT ROWID;
 
+CREATE TABLE texts (
+	digest BLOB NOT NULL,
+	data BLOB NOT NULL,
+	PRIMARY KEY (digest)
+);
+
 -- name: put agent
 INSERT INTO agents (agent, id, name, state, why, wake_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET id = excluded.id, name = excluded.name, state = excluded.state, why = excluded.why, wake_at = excluded.wake_at;
 
 -- name: supersede definition
 UPDATE definitions SET current=false WHERE definitions.agent = ? AND definitions.kind = ? AND definitions.name = ? AND definitions.digest != ?;
 
+-- name: add text
+INSERT INTO texts (digest, data) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
 -- name: put definition
-INSERT INTO definitions (agent, digest, kind, name, path, source, loaded, current) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, digest, kind, name) DO UPDATE SET path = excluded.path, source = excluded.source, loaded = excluded.loaded, current = excluded.current;
+INSERT INTO definitions (agent, digest, kind, name, path, text, loaded, current) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, digest, kind, name) DO UPDATE SET path = excluded.path, text = excluded.text, loaded = excluded.loaded, current = excluded.current;
+
+-- name: retire definition
+UPDATE definitions SET current=false WHERE definitions.agent = ? AND definitions.digest = ? AND definitions.kind = ? AND definitions.name = ?;
+
+-- name: share element
+INSERT INTO elements (agent, eid, name, xml, added, origin, declared, outdated, held_by, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add element
 INSERT INTO elements (agent, eid, name, xml, added, origin, declared, outdated, held_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
@@ -345,18 +363,18 @@ FROM elements GROUP BY elements.agent UNION ALL SELECT runs.agent, count(*) AS c
 FROM runs GROUP BY runs.agent;
 
 -- name: elements
-SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
-FROM elements
+SELECT elements.eid, elements.name, coalesce(texts.data, elements.xml) AS coalesce_1, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
+FROM elements LEFT OUTER JOIN texts ON texts.digest = elements.text
 WHERE elements.agent = ? ORDER BY elements.eid;
 
 -- name: element
-SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
-FROM elements
+SELECT elements.eid, elements.name, coalesce(texts.data, elements.xml) AS coalesce_1, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
+FROM elements LEFT OUTER JOIN texts ON texts.digest = elements.text
 WHERE elements.agent = ? AND elements.eid = ?;
 
 -- name: elements of files
-SELECT elements.eid, elements.name, elements.xml, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
-FROM elements
+SELECT elements.eid, elements.name, coalesce(texts.data, elements.xml) AS coalesce_1, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
+FROM elements LEFT OUTER JOIN texts ON texts.digest = elements.text
 WHERE elements.agent = ? AND (elements.declared != '' OR elements.name = 'start-plan' OR elements.name = '{http://www.logilab.org/namespaces/Narval/1.2}start-plan') ORDER BY elements.eid;
 
 -- name: last eids
@@ -448,14 +466,19 @@ FROM runs
 WHERE runs.agent = ? AND runs.phase = 'active' AND runs.eid BETWEEN ? AND ?);
 
 -- name: definitions
-SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
-FROM definitions
+SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current
+FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text
 WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.current) ORDER BY definitions.loaded, definitions.kind, definitions.name;
 
 -- name: definition
-SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, definitions.source, definitions.loaded, definitions.current
-FROM definitions
+SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current
+FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text
 WHERE definitions.agent = ? AND definitions.digest = ?;
+
+-- name: current versions
+SELECT definitions.kind, definitions.name, definitions.digest
+FROM definitions
+WHERE definitions.agent = ? AND definitions.current = 1;
 
 -- name: waiting messages
 SELECT messages.agent, messages.sender, count(*) AS count_1, sum(length(messages.data)) AS sum_1, min(messages.until) AS min_1
@@ -510,3 +533,9 @@ INSERT INTO alembic_version (version_num) VALUES (?);
 -- name: drop definitions
 DELETE FROM definitions WHERE definitions.current IS 0 AND ((definitions.agent, definitions.digest) NOT IN (SELECT runs.agent, runs.digest
 FROM runs));
+
+-- name: drop texts
+DELETE FROM texts WHERE (texts.digest NOT IN (SELECT definitions.text
+FROM definitions)) AND NOT (EXISTS (SELECT elements.line
+FROM elements
+WHERE elements.text = texts.digest));

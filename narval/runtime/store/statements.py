@@ -7,6 +7,7 @@ brought up to date.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -17,7 +18,7 @@ from narval import __version__
 from narval.runtime.store.batch import HOME_AGENT, LETTERS_KEPT, SLOTS, STORE, Advance, AgentRow, Batch
 from narval.runtime.store.codec import encode_entry, encode_origin
 
-HEAD = "0003"
+HEAD = "0004"
 """The version of the tables: the last one under `migrations/versions`."""
 
 DEFAULT_NAME = "narval"
@@ -58,6 +59,35 @@ def new_agent(number: int, name: str) -> AgentRow:
 
 def _superseding(batch: Batch) -> Rows:
     return [(batch.agent, row.kind, row.name, row.digest) for row in batch.definitions if row.current]
+
+
+def _texts_of_definitions(batch: Batch) -> Rows:
+    return [(_digest(row.source), row.source) for row in batch.definitions]
+
+
+def _definition_rows(batch: Batch) -> Rows:
+    return [
+        (batch.agent, row.digest, row.kind, row.name, row.path, _digest(row.source), row.loaded, row.current)
+        for row in batch.definitions
+    ]
+
+
+def _texts_of_elements(batch: Batch) -> Rows:
+    return [(_digest(added.element.xml), added.element.xml) for added in batch.shared]
+
+
+def _shared_rows(batch: Batch) -> Rows:
+    return [
+        (batch.agent, of.eid, of.name, b"", of.added, encode_origin(of.origin), declared, False, None, text)
+        for of, declared, text in (
+            (added.element, added.declared, _digest(added.element.xml)) for added in batch.shared
+        )
+    ]
+
+
+def _digest(data: bytes) -> bytes:
+    """The key of a text: its SHA-256."""
+    return hashlib.sha256(data).digest()
 
 
 _FIELDS = attrgetter("eid", "name", "xml", "added")
@@ -124,7 +154,11 @@ def _kept_no_more(batch: Batch) -> Rows:
 WRITES: tuple[tuple[str, str, RowsOf], ...] = (
     ("agents", "put agent", attrgetter("agents")),
     ("definitions", "supersede definition", _superseding),
-    ("definitions", "put definition", _rows_of("definitions")),
+    ("definitions", "add text", _texts_of_definitions),
+    ("definitions", "put definition", _definition_rows),
+    ("retired", "retire definition", _rows_of("retired")),
+    ("shared", "add text", _texts_of_elements),
+    ("shared", "share element", _shared_rows),
     ("elements", "add element", _element_rows),
     ("outdated", "outdate element", _single("outdated")),
     ("undeclared", "undeclare element", _single("undeclared")),

@@ -9,7 +9,7 @@ gone when it is closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, NamedTuple, Protocol
 
@@ -88,6 +88,9 @@ class HistoryReader(Protocol):
 
     def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
         """The current versions; all others (False); or all (None)."""
+
+    def versions(self) -> Sequence[tuple[str, str, str]]:
+        """Kind, name and digest of the current versions of definitions."""
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

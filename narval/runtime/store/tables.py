@@ -55,6 +55,7 @@ from narval.runtime.store.columns import (
     snapshots,
     stamp,
     taken,
+    texts,
 )
 from narval.runtime.store.statements import HEADING, KEPT_OF_AGENTS, SQLITE
 
@@ -83,7 +84,7 @@ def _schema(dialect: Dialect) -> Iterator[str]:
     """The statements that make the tables of an empty database."""
     for table in metadata.sorted_tables:
         yield str(CreateTable(table).compile(dialect=dialect)).strip()
-        for index in table.indexes:
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
             yield str(CreateIndex(index).compile(dialect=dialect)).strip()
 
 
@@ -91,9 +92,9 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
     """The statements of the writer; `statements.WRITES` has their order."""
     insert_into = _inserts(dialect)
 
-    def insert(table: Table) -> Upsert:
-        """A row in all but the number of its line, which the database gives."""
-        given = [column.name for column in table.columns if column.name != "line"]
+    def insert(table: Table, *empty: str) -> Upsert:
+        """A row in all but the number of its line, which the database gives, and what stays empty."""
+        given = [column.name for column in table.columns if column.name not in ("line", *empty)]
         return insert_into(table).values({name: bindparam(name) for name in given}).inline()
 
     def put(table: Table) -> Upsert:
@@ -109,8 +110,13 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
     return {
         "put agent": put(agents),
         "supersede definition": _supersede(),
+        "add text": once(texts),
         "put definition": put(definitions),
-        "add element": insert(elements),
+        "retire definition": update(definitions)
+        .where(*_are(definitions, "digest", "kind", "name"))
+        .values(current=literal_column("false")),
+        "share element": insert(elements),
+        "add element": insert(elements, "text"),
         "outdate element": update(elements).where(*_are(elements, "eid")).values(outdated=true()),
         "undeclare element": update(elements)
         .where(*_are(elements, "eid"))
@@ -156,9 +162,9 @@ def _reading() -> dict[str, Statement]:
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
         "agents": select(*agents.columns).order_by(agents.c.agent),
         "held by agents": _held_by_agents(),
-        "elements": _all(elements, "eid"),
-        "element": _all(elements).where(_is(elements.c.eid)),
-        "elements of files": _all(elements, "eid").where(_of_files()),
+        "elements": _with_texts(elements, "eid"),
+        "element": _with_texts(elements).where(_is(elements.c.eid)),
+        "elements of files": _with_texts(elements, "eid").where(_of_files()),
         "last eids": union_all(
             *(select(func.max(of.c.eid)).where(_is(of.c.agent)) for of in (elements, runs))
         ),
@@ -175,8 +181,11 @@ def _reading() -> dict[str, Statement]:
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "entries under way": _under_way(journal).where(journal.c.seq > _last_saved()),
         "snapshots under way": _under_way(snapshots),
-        "definitions": _all(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
-        "definition": _all(definitions).where(_is(versions.digest)),
+        "definitions": _with_texts(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
+        "definition": _with_texts(definitions).where(_is(versions.digest)),
+        "current versions": select(versions.kind, versions.name, versions.digest).where(
+            _is(versions.agent), versions.current
+        ),
         **_reading_letters(),
     }
 
@@ -215,6 +224,10 @@ def _beginning() -> dict[str, Statement]:
         "version": select(stamp.c.version_num),
         "stamp": stamp.insert(),
         "drop definitions": delete(definitions).where(versions.current.is_(False), ~needed),
+        "drop texts": delete(texts).where(
+            texts.c.digest.not_in(select(versions.text)),
+            ~exists(select(elements.c.line).where(elements.c.text == texts.c.digest)),
+        ),
     }
 
 
@@ -298,6 +311,16 @@ def _all(table: Table, *order: str) -> Select[Any]:
     """Every row of the agent given, without its place, by some columns."""
     shown = [column for column in table.columns if column.name not in ("line", "agent")]
     return select(*shown).where(_is(table.c.agent)).order_by(*(table.c[name] for name in order))
+
+
+def _with_texts(table: Table, *order: str) -> Select[Any]:
+    """Every row of the agent given, by some columns, with the bytes of the text that it names (G4)."""
+    xml = func.coalesce(texts.c.data, elements.c.xml)
+    found: dict[Any, Any] = {elements.c.xml: xml, definitions.c.text: texts.c.data}
+    rows = _all(table, *order)
+    shown = (found.get(of, of) for of in rows.selected_columns if of is not elements.c.text)
+    both = table.outerjoin(texts, texts.c.digest == table.c.text)
+    return rows.with_only_columns(*shown).select_from(both)
 
 
 def _under_way(table: Table) -> Select[Any]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.home import Home
+from narval.runtime.home.new_home import create_home
 from tests.runtime.at_work import Scene, in_a_loop
 
 
@@ -99,3 +104,25 @@ async def test_G4_agents_of_the_same_collections_share_one_library(scene: Scene)
     assert of("ada").loaded is before
     assert of("eve").loaded is not daemon.files.loaded
     await scene.end()
+
+
+@in_a_loop
+async def test_G4_a_thousand_agents_with_what_is_shipped_take_20_kB_each_in_the_store(tmp_path: Path) -> None:
+    home = create_home(tmp_path / "home")
+    daemon = await Daemon.open(home)
+    before = bytes_of_store(home)
+    for number in range(1000):
+        await daemon.agents.rows.add(f"a{number}")
+        async with daemon.agents.asked(f"a{number}"):
+            pass
+    taken = bytes_of_store(home) - before
+    await daemon.close()
+    assert taken <= 1000 * 20_000, taken
+
+
+def bytes_of_store(home: Home) -> int:
+    with closing(sqlite3.connect(home.store)) as connection:
+        (pages,), (size,) = (
+            connection.execute(f"PRAGMA {fact}").fetchone() for fact in ("page_count", "page_size")
+        )
+    return int(pages * size)

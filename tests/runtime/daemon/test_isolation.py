@@ -195,7 +195,7 @@ async def rows_are_refused(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
 
 async def a_row_is_damaged(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
     await ask(daemon, "", "passivate", name=POISONED)
-    alter(daemon, "UPDATE elements SET xml = 5 WHERE agent = AGENT")
+    alter(daemon, "UPDATE elements SET xml = 5, text = NULL WHERE agent = AGENT")
 
 
 async def a_journal_is_damaged(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ def of(agent: int, turn: int) -> Batch:
         agent,
         agents=[AGENTS[agent]],
         definitions=[DefinitionRow(f"d{turn}", "recipe", f"r{turn}", "r.xml", own.encode(), 1.0)],
+        shared=[added(100 + turn, f"<d of='{own}'/>".encode(), f"library:{own}")],
         elements=[added(turn, f"<e of='{own}'/>".encode(), f"by:{own}", Origin(50, own))],
         held=[(50, turn), (51, turn)],
         marks=[MarkRow("r", "s", "i", turn, 50 + agent)],
@@ -181,7 +182,7 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 
 
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
-    going = {"outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
+    going = {"retired", "outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
     going |= {"forgotten_elements", "forgotten_runs", "removed_agents", "letters_settled"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

@@ -74,7 +74,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "recipes/w.xml").write_text(RECIPES.replace(OUTER, ""))
     with closing(sqlite3.connect(folder / "var/store.db")) as database, database:
         database.execute("PRAGMA writable_schema=ON")
-        database.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table'")
     return folder
 
 

@@ -89,9 +89,9 @@ def work(
     You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
     --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
     back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
-    undoes a vote, `reassign` is for administrators. `log` tells who did what,
-    `folder PERSON` makes the folder by whose files a person answers, and
-    `forget --person P` erases the items that are over in which P did something.
+    undoes a vote. Administrators may `reassign` it to others, or `renew` it: withdraw it, and offer it anew
+    as its definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a
+    person answers, and `forget --person P` erases the items that are over in which P did something.
     """
     if act is None:
         most = None if limit == ALL else PAGE if limit is None else int(limit)
