@@ -102,7 +102,7 @@ class Ledger:
         """Batches were committed."""
         self.commits += 1
         for batch in batches:
-            for added in batch.elements:
+            for added in (*batch.elements, *batch.shared):
                 self._arrived(added.element.eid)
                 self.elements[added.element.eid] = added.element.xml
             for row in batch.runs:
