@@ -223,6 +223,21 @@ def test_without_a_daemon_one_may_act_too(narval: Narval) -> None:
         assert says(narval, "claim", item, by="ben")[0] == 1
 
 
+def test_P82_without_a_daemon_one_sees_what_one_sees_with_it(narval: Narval) -> None:
+    def seen(item: str) -> dict[str, tuple[int, str]]:
+        asked = [(), ("--all",), ("show", item), ("log", item)]
+        return {
+            f"{by} {words}": says(narval, *words, by=by) for by in ("dan", "ann", "anne") for words in asked
+        }
+
+    with narval.running():
+        item = start(narval)
+        assert says(narval, "claim", item, by="ben")[0] == 0
+        told = seen(item)
+    assert seen(item) == told
+    assert told["anne ()"][0] == 1
+
+
 def test_a_kind_goes_through_the_socket(narval: Narval) -> None:
     with narval.running(), Client(narval.home / "var/control.sock", acting_as="ann") as ann:
         with pytest.raises(NarvalError) as raised:

@@ -136,7 +136,7 @@ def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> Without
         from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
 
         if purpose == "look":
-            return LookedAtHome(home, agent)
+            return LookedAtHome(home, acting_as, agent)
         return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as, agent)
 
 

@@ -37,9 +37,9 @@ class LookedAtHome:
 
     record_only = True
 
-    def __init__(self, home: Home, agent: str = "") -> None:
+    def __init__(self, home: Home, acting_as: str = "", agent: str = "") -> None:
+        self._asker = replace(_asker(home, acting_as, agent), scopes=frozenset({"read"}))
         self._home, self._runner, self._ends = home, asyncio.Runner(), ExitStack()
-        self._asker = replace(user(os.geteuid(), "terminal"), scopes=frozenset({"read"}), agent=agent)
         self._store: Store | None = None
         self._daemon: Daemon | None = None
         self._page: RunsPage | None = None
