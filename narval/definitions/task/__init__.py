@@ -1,0 +1,1 @@
+"""Tasks as written: states, rules in windows of time, routes."""

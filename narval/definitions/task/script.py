@@ -1,0 +1,58 @@
+"""Scripts of tasks as syntax trees (section 2): on entering a state, on leaving it, on events, at the end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Path(msgspec.Struct, frozen=True, tag=True):
+    """A name with dots: an attribute of the object, else the text of a child, of a child of it …"""
+
+    names: tuple[str, ...]
+    line: int = 1
+    column: int = 1
+
+
+class Text(msgspec.Struct, frozen=True, tag=True):
+    """A text, or a number as it is written."""
+
+    value: str
+
+
+Operand = Path | Text
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A test: an operand alone is true if it is there and not empty, `0` or `false`."""
+
+    left: Operand
+    operator: Literal["", "==", "!=", "<", "<=", ">", ">="] = ""
+    right: Operand | None = None
+
+
+class Perform(msgspec.Struct, frozen=True, tag=True):
+    """A call of a function of scripts, such as `route`, or of an action by its full name."""
+
+    name: str
+    arguments: tuple[Operand, ...] = ()
+    line: int = 1
+    column: int = 1
+
+
+class If(msgspec.Struct, frozen=True, tag=True):
+    """A choice between two scripts."""
+
+    test: Comparison
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+Statement = Perform | If
+
+Script = tuple[Statement, ...]
+"""Statements, in order; blocks in braces stand in their place."""
+
+FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
+"""The functions of scripts beside actions (section 6)."""
