@@ -1,4 +1,4 @@
-"""Task: states, the rules that hold in them, and where an object goes from there (K25–K46, section 2)."""
+"""Task: states, the rules that hold in them, and where an object goes from there (K25–K46)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PREDEFINED = (FORWARD, COMMIT, ABORT, EXCEPTION)
 """The terminal states that every task has (K28)."""
 
 Invocation = Literal["manual", "auto", "compensation", "periodic"]
-"""How an instance comes to be (K44)."""
+"""The ways in which an instance comes to be (K44)."""
 
 Mode = Literal["", "sync", "async"]
 """The word of a rule for how events are raised; "" where it has none."""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What is done on an event (K33): within `before_condition` the condition is judged, and within
+    """A rule: what is done on an event (K33). Within `before_condition` the condition is judged, and within
     `before_action`, counted from when it held, the action is done. None: at once.
 
     `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`.
@@ -90,7 +90,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_interactive(self) -> bool:
-        """True if people do the work: it names users or roles, and no code (section 6)."""
+        """True if people do the work: it names users or roles, and no code."""
         return bool(self.users or self.roles) and self.code is None and not self.program
 
     @property

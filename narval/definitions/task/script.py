@@ -1,4 +1,4 @@
-"""Scripts of tasks as syntax trees (section 2): on entering a state, on leaving it, on events, at the end."""
+"""Scripts of tasks as syntax trees (K27, KA27): on entering a state, on leaving it, on events, at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class Path(msgspec.Struct, frozen=True, tag=True):
+class ScriptPath(msgspec.Struct, frozen=True, tag=True):
     """A name with dots: an attribute of the object, else the text of a child, of a child of it …"""
 
     names: tuple[str, ...]
@@ -15,13 +15,13 @@ class Path(msgspec.Struct, frozen=True, tag=True):
     column: int = 1
 
 
-class Text(msgspec.Struct, frozen=True, tag=True):
+class ScriptValue(msgspec.Struct, frozen=True, tag=True):
     """A text, or a number as it is written."""
 
     value: str
 
 
-Operand = Path | Text
+Operand = ScriptPath | ScriptValue
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Perform(msgspec.Struct, frozen=True, tag=True):
     column: int = 1
 
 
-class If(msgspec.Struct, frozen=True, tag=True):
+class Choice(msgspec.Struct, frozen=True, tag=True):
     """A choice between two scripts."""
 
     test: Comparison
@@ -49,10 +49,10 @@ class If(msgspec.Struct, frozen=True, tag=True):
     otherwise: tuple[Statement, ...] = ()
 
 
-Statement = Perform | If
+Statement = Perform | Choice
 
 Script = tuple[Statement, ...]
 """Statements, in order; blocks in braces stand in their place."""
 
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
-"""The functions of scripts beside actions (section 6)."""
+"""The functions of scripts beside actions."""

@@ -1,4 +1,4 @@
-"""Windows of time (K34, K35, section 4): when a rule may be judged, and when its action may be done."""
+"""Windows of time (K34, K35): when a rule may be judged, and when its action may be done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Duration(msgspec.Struct, frozen=True, tag=True):
     seconds: float
 
 
-class Clock(msgspec.Struct, frozen=True, tag=True):
+class ClockTime(msgspec.Struct, frozen=True, tag=True):
     """A reading of the clock on the wall, in seconds since midnight."""
 
     seconds: float
@@ -29,7 +29,7 @@ class Window(msgspec.Struct, frozen=True, tag=True):
     """One window; `qualifier` is "" where its value decides (KA1 is resolved when it is read)."""
 
     operator: Literal["AT", "BEFORE", "AFTER", "WITHIN"]
-    value: Duration | Clock | Parameter
+    value: Duration | ClockTime | Parameter
     qualifier: Literal["", "RELATIVE", "ABSOLUTE"] = ""
 
 
