@@ -92,6 +92,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
+    "task": Kind("narval.definitions.task", suffixes=(".task",)),
 }
 """The kinds by name."""
 

@@ -1,0 +1,299 @@
+"""The parser of `.task` files: types, and global events, each a definition of its own (K70).
+
+The group is the name of the file without its suffix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.definitions.library import Definition, Parsed
+from narval.definitions.reading.lexer import Lexeme
+from narval.definitions.reading.xml import Place, Reading
+from narval.definitions.task.calls import ScriptRules, command_of, receives_objects, refer_to_type
+from narval.definitions.task.definition import (
+    COMMIT,
+    EXCEPTION,
+    PREDEFINED,
+    Rule,
+    TaskDefinition,
+    TaskState,
+)
+from narval.definitions.task.grammar import read
+from narval.definitions.task.people import PERSON, ROLE, outcome_of, work_of
+from narval.definitions.task.rules import TypeFacts, compensators, complaints, cycles_of
+from narval.definitions.task.states import StateTable
+from narval.definitions.task.texts import content
+from narval.definitions.task.texts_of import definition_text
+from narval.definitions.task.written import Specification, WrittenRule, WrittenState, WrittenType
+from narval.definitions.work.definition import WorkDefinition
+from narval.errors import DefinitionError
+from narval.memory.elements.canonical import canonical
+from narval.source.text import Source
+from narval.source.xml import XmlNode
+
+PROGRAM = "exec:"
+"""The beginning of TASK CODE that is a command."""
+
+_UNWRITABLE = re.compile("[^\t\n\r\f -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_GROUP = re.compile(r"[^\s./]+")
+_CODE = re.compile(r"(?:([a-z-]+):\s*)?([^\s./:]+\.[^\s./]+)")
+
+
+def parse(source: Source, _: XmlNode | None) -> Parsed:
+    """The types and global events of a file, and the work that types ask of people."""
+    reading = Reading(source, {})
+    group = PurePath(source.path).name.removesuffix(".task")
+    return _FileReader(reading, group).parsed()
+
+
+class _FileReader:
+    """Makes the definitions of one file."""
+
+    def __init__(self, reading: Reading, group: str) -> None:
+        self._reading, self._group = reading, group
+        self._names: dict[str, int] = {}
+        self._compensators: Mapping[str, str] = {}
+
+    def parsed(self) -> Parsed:
+        """The definitions, and all that is wrong with the file."""
+        return self._reading.parsed(lambda *_: self._definitions(), None)  # type: ignore[arg-type]
+
+    def _definitions(self) -> Iterator[Definition | None]:
+        source = self._reading.source
+        if not _GROUP.fullmatch(self._group):
+            message = f"the file's name gives the group {self._group!r:.60}, expected a name without dots"
+            self._reading.fault_at((1, 1), f"{message} and blanks; call it NAME.task")
+        found, faults = read(source.text, source.place)
+        for fault in faults:
+            self._reading.fault_at(source.place(fault.at), fault.message)
+        if (unwritable := _UNWRITABLE.search(source.text)) is not None:
+            message = f"expected text, found the control character U+{ord(unwritable[0]):04X}; remove it"
+            self._reading.fault_at(source.place(unwritable.start()), message)
+            return
+        yield from self._of(found)
+
+    def _of(self, found: Specification) -> Iterator[Definition | None]:
+        self._compensators = compensators(found.types, self._group)
+        for word, message in cycles_of(found.types, self._group):
+            self._note(word, message)
+        for type in found.types:
+            yield from self._type(type)
+        for event in (*found.events, *(rule for type in found.types for rule in type.globals)):
+            yield self._event(event)
+
+    # --- places and names -------------------------------------------------------------------------------
+
+    def _place(self, word: Lexeme) -> Place:
+        return self._reading.source.place(word.at)
+
+    def _note(self, word: Lexeme, message: str) -> None:
+        self._reading.fault_at(self._place(word), message)
+
+    def _is_new(self, name: Lexeme, kind: str = TaskDefinition.kind) -> bool:
+        line = self._names.setdefault(name.text, self._place(name)[0])
+        self._reading.names.add((kind, f"{self._group}.{name.text}"))
+        if line == self._place(name)[0]:
+            return True
+        self._note(name, f"expected a new name, found {name.text!r:.60} of line {line} again")
+        return False
+
+    # --- types ------------------------------------------------------------------------------------------
+
+    def _type(self, type: WrittenType) -> Iterator[Definition | None]:
+        first, is_new = len(self._reading.references), self._is_new(type.name)
+        states = StateTable(type, self._note)
+        scripts = ScriptRules(self._reading, self._group, states)
+        routes = {
+            name: scripts.checked(script, no_assert="the task is over here, and asserts no state")
+            for text, (_, script) in type.routes.items()
+            if (name := states.find(text) or text)
+        }
+        made = TaskDefinition(
+            group=self._group,
+            name=type.name.text,
+            **self._clauses(type, states),
+            final=states.final,
+            states=self._states(states, scripts),
+            routes=routes,
+        )
+        is_compensator = made.name in self._compensators or made.invocation == "compensation"
+        for word, message in complaints(TypeFacts(type, states, made, is_compensator)):
+            self._note(word, message)
+        task = self._whole(made, type.name, first)
+        if is_new:
+            yield task
+            yield self._work(type, task, states)
+
+    def _clauses(self, type: WrittenType, states: StateTable) -> dict[str, Any]:
+        """The values of the clauses of a type."""
+        code, program = self._code(type.given.get("TASK CODE"))
+        initial = type.one("INITIAL")
+        has_code = code is not None or bool(program)
+        for clause, complains in (
+            ("COMPENSATED BY", self._misfits_as_compensator(type)),
+            ("COMPENSATION TO", self._misfits_as_compensated(type)),
+            ("COMPOSED FROM", receives_objects),
+        ):
+            for word in type.lists.get(clause, ()):
+                what = f"{clause} {word.text}"
+                refer_to_type(self._reading, self._place(word), word.text, what, self._group, complains)
+        by, to = type.one("COMPENSATED BY"), type.one("COMPENSATION TO")
+        return {
+            "users": self._people(type, "USERS", PERSON),
+            "roles": self._people(type, "ROLES", ROLE),
+            "invocation": type.invocation or ("auto" if has_code else "manual"),
+            "period": type.period,
+            "compensated_by": by.text if by is not None else "",
+            "compensates": to.text if to is not None else "",
+            "composed_from": tuple(self._once(type, "COMPOSED FROM")),
+            "code": code,
+            "program": program,
+            "initial": "" if initial is None else states.named(initial) or "",
+        }
+
+    def _once(self, type: WrittenType, clause: str) -> Iterator[str]:
+        """The words of a clause, which stand there once."""
+        seen: set[str] = set()
+        for word in type.lists.get(clause, ()):
+            if word.text in seen:
+                self._note(word, f"{clause}: {word.text!r:.60} stands twice; remove one")
+            else:
+                seen.add(word.text)
+                yield word.text
+
+    def _people(self, type: WrittenType, clause: str, wanted: re.Pattern[str]) -> tuple[str, ...]:
+        for word in type.lists.get(clause, ()):
+            if not wanted.fullmatch(word.text):
+                message = "expected a word of small letters, digits and -, which begins with a letter"
+                self._note(word, f"{clause}: {message}, found {word.text!r:.60}")
+        return tuple(self._once(type, clause))
+
+    def _code(self, string: Lexeme | None) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
+        """The kind and name of the definition that does the work, or the words of a command."""
+        if string is None:
+            return None, ()
+        text = content(string)[0].strip()
+        if text.startswith(PROGRAM):
+            try:
+                return None, command_of(text.removeprefix(PROGRAM))
+            except ValueError as error:
+                self._note(string, f"TASK CODE: expected a command after {PROGRAM} {error}")
+                return None, ()
+        found = _CODE.fullmatch(text)
+        if found is None:
+            wanted = f"the full name of a definition, such as bank.scan, or {PROGRAM} and a command"
+            self._note(string, f"TASK CODE: expected {wanted}, found {text!r:.60}")
+            return None, ()
+        self._reading.refer(self._place(string), found[1] or "", found[2], "TASK CODE")
+        return (found[1] or "", found[2]), ()
+
+    def _misfits_as_compensator(self, type: WrittenType) -> Any:
+        """A function that says why a type of another file cannot compensate this one."""
+        own, path = type.name.text, self._reading.source.path
+
+        def complain(found: TaskDefinition) -> Iterator[str]:
+            yield from receives_objects(found)
+            if found.compensates and not self._means(found.compensates, own, found.group):
+                yield f"{found.full_name} is COMPENSATION TO {found.compensates}; make the two agree"
+            if found.path != path and found.compensated_by:
+                if self._means(found.compensated_by, own, found.group):
+                    yield f"{found.full_name} is COMPENSATED BY this one; remove one"
+            if found.path != path and any(COMMIT in state.edges.values() for state in found.states.values()):
+                yield f"{found.full_name} may end in COMMIT, and a compensator ends in FORWARD; change its edges"
+
+        return complain
+
+    def _misfits_as_compensated(self, type: WrittenType) -> Any:
+        """A function that says why this type cannot compensate another."""
+        own = type.name.text
+
+        def complain(found: TaskDefinition) -> Iterator[str]:
+            yield from receives_objects(found)
+            if found.compensated_by and not self._means(found.compensated_by, own, found.group):
+                yield f"{found.full_name} is COMPENSATED BY {found.compensated_by}; make the two agree"
+
+        return complain
+
+    def _means(self, written: str, own: str, group: str) -> bool:
+        """True if a word in a file of another group may mean a type of this one."""
+        return written in (f"{self._group}.{own}", own) if group == self._group or "." not in written else (
+            written == f"{self._group}.{own}"
+        )
+
+    # --- states and rules -------------------------------------------------------------------------------
+
+    def _states(self, states: StateTable, scripts: ScriptRules) -> dict[str, TaskState]:
+        made = {name: self._state(name, state, states, scripts) for name, state in states.written.items()}
+        return made | {name: TaskState(name) for name in PREDEFINED if name not in made}
+
+    def _state(self, name: str, state: WrittenState, states: StateTable, scripts: ScriptRules) -> TaskState:
+        leaving = "a state that is left goes where it goes"
+        return TaskState(
+            name,
+            states.number_of(name),
+            state.exposed,
+            scripts.checked(state.scripts.get("ON ASSERT", ()), name),
+            scripts.checked(state.scripts.get("ON LEAVING", ()), no_assert=leaving),
+            states.edges[name],
+            tuple(self._rule(rule, scripts, name) for rule in state.rules if not rule.is_global),
+            self._place(state.ref)[0],
+        )
+
+    def _rule(self, rule: WrittenRule, scripts: ScriptRules, at: str) -> Rule:
+        return Rule(
+            rule.event.text,
+            tuple(parameter.text for parameter in rule.parameters),
+            rule.mode,
+            rule.before_condition,
+            rule.condition,
+            rule.before_action,
+            scripts.checked(rule.action, at),
+            self._place(rule.event)[0],
+        )
+
+    def _event(self, event: WrittenRule) -> TaskDefinition | None:
+        first, is_new = len(self._reading.references), self._is_new(event.event)
+        rule = self._rule(event, ScriptRules(self._reading, self._group, None), "")
+        made = TaskDefinition(group=self._group, name=rule.event, period=event.period, rule=rule)
+        return self._whole(made, event.event, first) if is_new else None
+
+    # --- wholes -----------------------------------------------------------------------------------------
+
+    def _whole(self, made: TaskDefinition, name: Lexeme, first_reference: int) -> TaskDefinition:
+        """A definition with what all definitions have."""
+        root = etree.Element(TaskDefinition.kind, group=made.group, name=made.name)
+        root.text = f"\n{definition_text(made)}"
+        xml = canonical(root)
+        return replace(
+            made,
+            references=tuple(self._reading.references[first_reference:]),
+            digest=hashlib.sha256(xml).hexdigest(),
+            xml=xml,
+            path=self._reading.source.path,
+            line=self._place(name)[0],
+        )
+
+    def _work(self, type: WrittenType, task: TaskDefinition, states: StateTable) -> Definition | None:
+        """The work of an interactive type."""
+        if not task.is_interactive or not task.initial:
+            return None
+        entered = states.after(task.initial)
+        names = [*states.final, *(name for name in PREDEFINED if name not in states.final)]
+        ends = {outcome_of(name): name for name in reversed(names) if name in entered}
+        for name in names:
+            if name in entered and ends[outcome_of(name)] != name:
+                other = ends[outcome_of(name)]
+                self._note(type.name, f"people could not tell the states {name} and {other}; rename one")
+        self._reading.names.add((WorkDefinition.kind, task.full_name))
+        try:
+            return work_of(task, reversed(ends.values()) if ends else (EXCEPTION,))
+        except DefinitionError:
+            return None  # the users, the roles or the group have faults, which are noted
