@@ -1,7 +1,7 @@
 """The calls of scripts, checked and made whole as a file is read (KA27).
 
-The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event; that
-of `assert` is the path of one name, that of a state.
+The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event;
+that of `assert` is the path of one name, that of a state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from narval.definitions.library import Check, Definition
+from narval.definitions.library import Definition
 from narval.definitions.reading.xml import Place, Reading
 from narval.definitions.suggestions import closest
 from narval.definitions.task.definition import TaskDefinition
@@ -225,6 +225,7 @@ def _text(operand: Operand) -> str:
 
 
 # --- the types that are named ---------------------------------------------------------------------------
+
 
 def receives_objects(found: TaskDefinition) -> Iterator[str]:
     """The reason why no object can be sent there."""

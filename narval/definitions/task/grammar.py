@@ -42,6 +42,7 @@ from narval.definitions.task.words import (
     LEXEMES,
     OF_STATES,
     ON,
+    SINGLE,
     STARTS,
     STATE,
     TYPE,
@@ -66,7 +67,9 @@ _LONGEST_NAME = 100
 def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, ...]]:
     """The types and events of a file, as far as they can be read, and all that is wrong with its syntax."""
     if len(text) > MOST_CHARACTERS:
-        message = f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
+        message = (
+            f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
+        )
         return Specification(), (SyntaxFault(0, message),)
     cursor = Cursor(text, word, locate, LEXEMES)
     found = Specification()
@@ -97,17 +100,21 @@ class _TypeReader:
         cursor.advance()
         type = self._type = WrittenType(_name(cursor, "the name of this type", dots=False))
         self._into.types.append(type)
-        readers: dict[str, Callable[[], None]] = {clause: self._clause for clause in CLAUSES}
+        readers: dict[str, Callable[[], None]] = dict.fromkeys(CLAUSES, self._clause)
         readers |= {STATE: self._state, ON: self._route}
-        readers |= {start: self._misplaced for start in OF_STATES}
+        readers |= dict.fromkeys(OF_STATES, self._misplaced)
         while cursor.next.kind not in (END, TYPE, EVENT):
             try:
                 if cursor.next.kind not in readers:
                     raise cursor.lost(f"expected {self._wanted()}, found {cursor.shown()}")
                 readers[cursor.next.kind]()
             except LostError:
-                type.broken = True
-                cursor.skip_to((*STARTS, END))
+                self._recover()
+
+    def _recover(self) -> None:
+        """Go on where something begins."""
+        self._type.broken = True
+        self._cursor.skip_to((*STARTS, END))
 
     def _wanted(self) -> str:
         if self._type.states:
@@ -158,13 +165,13 @@ class _TypeReader:
         cursor = self._cursor
         cursor.advance()
         ref = _state_ref(cursor)
-        title = _state_ref(cursor) if cursor.next.kind in (NAME, NUMBER) else None
-        if title is not None and (ref.kind != NUMBER or title.kind != NAME):
-            cursor.fault(f"expected EXPOSED or INTERNAL, found {title.text!r:.60}", title.at)
-            title = None
-        state = WrittenState(ref, title)
+        is_titled = ref.kind == NUMBER and cursor.next.kind == NAME
+        state = WrittenState(ref, _state_ref(cursor) if is_titled else None)
         self._type.states.append(state)
-        state.exposed = cursor.expect("EXPOSED or INTERNAL", "EXPOSED", "INTERNAL").kind == "EXPOSED"
+        try:
+            state.exposed = cursor.expect("EXPOSED or INTERNAL", "EXPOSED", "INTERNAL").kind == "EXPOSED"
+        except LostError:
+            self._recover()
         while (part := cursor.next).kind in OF_STATES:
             try:
                 cursor.advance()
@@ -177,8 +184,7 @@ class _TypeReader:
                         raise cursor.lost(f"expected a script in quotes or braces, found {cursor.shown()}")
                     state.scripts[part.kind] = read_code(cursor)
             except LostError:
-                self._type.broken = True
-                cursor.skip_to((*STARTS, END))
+                self._recover()
 
     def _event(self, state: WrittenState) -> None:
         cursor = self._cursor
@@ -190,7 +196,9 @@ class _TypeReader:
             state.rules.append(_rule(cursor, "the name of an event"))
 
     def _misplaced(self) -> None:
-        raise self._cursor.lost(f"{self._cursor.next.kind} belongs to a state; expected STATE before it")
+        part = self._cursor.advance()
+        self._cursor.fault(f"{part.kind} belongs to a state; expected STATE before it", part.at)
+        raise LostError
 
     # --- routes -----------------------------------------------------------------------------------------
 
@@ -306,7 +314,7 @@ def _period(cursor: Cursor, number: Lexeme, *, bare: bool = False) -> float:
 
 def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Lexeme:
     """A name; not a keyword."""
-    if cursor.next.kind not in (NAME, END) and cursor.next.text[:1].isalpha():
+    if cursor.next.kind in SINGLE:
         raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
     name = cursor.expect(wanted, NAME)
     if not dots and "." in name.text:
@@ -322,5 +330,7 @@ def _state_ref(cursor: Cursor) -> Lexeme:
         return _name(cursor, "the name or number of a state", dots=False)
     number = cursor.advance()
     if not number.text.isdigit() or len(number.text) > len(str(2**31)) - 1:
-        cursor.fault(f"expected a state's number, found {number.text!r:.40}; it has up to 9 digits", number.at)
+        cursor.fault(
+            f"expected a state's number, found {number.text!r:.40}; it has up to 9 digits", number.at
+        )
     return number._replace(text=number.text.lstrip("0") or "0")

@@ -14,13 +14,13 @@ from typing import Any
 from lxml import etree
 from msgspec.structs import replace
 
+from narval.definitions.kinds import ASKING
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.reading.lexer import Lexeme
 from narval.definitions.reading.xml import Place, Reading
 from narval.definitions.task.calls import ScriptRules, command_of, receives_objects, refer_to_type
 from narval.definitions.task.definition import (
     COMMIT,
-    EXCEPTION,
     PREDEFINED,
     Rule,
     TaskDefinition,
@@ -33,8 +33,6 @@ from narval.definitions.task.states import StateTable
 from narval.definitions.task.texts import content
 from narval.definitions.task.texts_of import definition_text
 from narval.definitions.task.written import Specification, WrittenRule, WrittenState, WrittenType
-from narval.definitions.work.definition import WorkDefinition
-from narval.errors import DefinitionError
 from narval.memory.elements.canonical import canonical
 from narval.source.text import Source
 from narval.source.xml import XmlNode
@@ -59,7 +57,7 @@ class _FileReader:
 
     def __init__(self, reading: Reading, group: str) -> None:
         self._reading, self._group = reading, group
-        self._names: dict[str, int] = {}
+        self._names: dict[str, Lexeme] = {}
         self._compensators: Mapping[str, str] = {}
 
     def parsed(self) -> Parsed:
@@ -71,6 +69,7 @@ class _FileReader:
         if not _GROUP.fullmatch(self._group):
             message = f"the file's name gives the group {self._group!r:.60}, expected a name without dots"
             self._reading.fault_at((1, 1), f"{message} and blanks; call it NAME.task")
+            self._group = re.sub(r"[\s./]+", "-", self._group) or TaskDefinition.kind
         found, faults = read(source.text, source.place)
         for fault in faults:
             self._reading.fault_at(source.place(fault.at), fault.message)
@@ -97,18 +96,19 @@ class _FileReader:
     def _note(self, word: Lexeme, message: str) -> None:
         self._reading.fault_at(self._place(word), message)
 
-    def _is_new(self, name: Lexeme, kind: str = TaskDefinition.kind) -> bool:
-        line = self._names.setdefault(name.text, self._place(name)[0])
-        self._reading.names.add((kind, f"{self._group}.{name.text}"))
-        if line == self._place(name)[0]:
-            return True
-        self._note(name, f"expected a new name, found {name.text!r:.60} of line {line} again")
-        return False
+    def _is_new(self, name: Lexeme) -> bool:
+        first = self._names.setdefault(name.text, name)
+        self._reading.names.add((TaskDefinition.kind, f"{self._group}.{name.text}"))
+        if first is not name:
+            line = self._place(first)[0]
+            self._note(name, f"expected a new name, found {name.text!r:.60} of line {line} again")
+        return first is name
 
     # --- types ------------------------------------------------------------------------------------------
 
     def _type(self, type: WrittenType) -> Iterator[Definition | None]:
-        first, is_new = len(self._reading.references), self._is_new(type.name)
+        first, faults = len(self._reading.references), len(self._reading.faults)
+        is_new = self._is_new(type.name)
         states = StateTable(type, self._note)
         scripts = ScriptRules(self._reading, self._group, states)
         routes = {
@@ -130,7 +130,8 @@ class _FileReader:
         task = self._whole(made, type.name, first)
         if is_new:
             yield task
-            yield self._work(type, task, states)
+            if task.is_interactive and len(self._reading.faults) == faults:
+                yield self._work(type, task, states)
 
     def _clauses(self, type: WrittenType, states: StateTable) -> dict[str, Any]:
         """The values of the clauses of a type."""
@@ -203,11 +204,12 @@ class _FileReader:
             yield from receives_objects(found)
             if found.compensates and not self._means(found.compensates, own, found.group):
                 yield f"{found.full_name} is COMPENSATION TO {found.compensates}; make the two agree"
-            if found.path != path and found.compensated_by:
-                if self._means(found.compensated_by, own, found.group):
-                    yield f"{found.full_name} is COMPENSATED BY this one; remove one"
-            if found.path != path and any(COMMIT in state.edges.values() for state in found.states.values()):
-                yield f"{found.full_name} may end in COMMIT, and a compensator ends in FORWARD; change its edges"
+            if found.path == path:
+                return  # the rules of this file say so
+            if found.compensated_by and self._means(found.compensated_by, own, found.group):
+                yield f"{found.full_name} is COMPENSATED BY this one; remove one"
+            if any(COMMIT in state.edges.values() for state in found.states.values()):
+                yield f"{found.full_name} may end in COMMIT, and a compensator ends in FORWARD; change that"
 
         return complain
 
@@ -224,8 +226,10 @@ class _FileReader:
 
     def _means(self, written: str, own: str, group: str) -> bool:
         """True if a word in a file of another group may mean a type of this one."""
-        return written in (f"{self._group}.{own}", own) if group == self._group or "." not in written else (
-            written == f"{self._group}.{own}"
+        return (
+            written in (f"{self._group}.{own}", own)
+            if group == self._group or "." not in written
+            else (written == f"{self._group}.{own}")
         )
 
     # --- states and rules -------------------------------------------------------------------------------
@@ -283,17 +287,15 @@ class _FileReader:
 
     def _work(self, type: WrittenType, task: TaskDefinition, states: StateTable) -> Definition | None:
         """The work of an interactive type."""
-        if not task.is_interactive or not task.initial:
-            return None
         entered = states.after(task.initial)
-        names = [*states.final, *(name for name in PREDEFINED if name not in states.final)]
-        ends = {outcome_of(name): name for name in reversed(names) if name in entered}
+        names = dict.fromkeys(name for name in (*states.final, *PREDEFINED) if name in entered)
+        ends: dict[str, str] = {}
         for name in names:
-            if name in entered and ends[outcome_of(name)] != name:
-                other = ends[outcome_of(name)]
+            if (other := ends.setdefault(outcome_of(name), name)) != name:
                 self._note(type.name, f"people could not tell the states {name} and {other}; rename one")
-        self._reading.names.add((WorkDefinition.kind, task.full_name))
-        try:
-            return work_of(task, reversed(ends.values()) if ends else (EXCEPTION,))
-        except DefinitionError:
-            return None  # the users, the roles or the group have faults, which are noted
+        self._reading.names.add((ASKING, task.full_name))
+        read = work_of(task, ends.values())
+        for fault in read.faults:
+            message = f"people answer with the name of a state: {fault.message}; rename the state"
+            self._note(type.name, message)
+        return next((replace(work, path=task.path, line=task.line) for work in read.definitions), None)

@@ -50,7 +50,9 @@ def _initial(type: TypeFacts) -> Iterator[Complaint]:
         yield word, f"INITIAL: {name} is a state in which the task is over; expected one in which it begins"
 
 
-def _of_state(name: str, state: WrittenState, states: StateTable, made: TaskDefinition) -> Iterator[Complaint]:
+def _of_state(
+    name: str, state: WrittenState, states: StateTable, made: TaskDefinition
+) -> Iterator[Complaint]:
     for event, _ in state.edges if name in states.terminal else ():
         yield event, f"{name} is a state in which the task is over: no edge leads from it; remove this"
     edges = {event.text for event, _ in state.edges}
@@ -58,16 +60,19 @@ def _of_state(name: str, state: WrittenState, states: StateTable, made: TaskDefi
     own = [rule for rule in state.rules if not rule.is_global]
     for written, rule in zip(own, made.states[name].rules, strict=True):
         if rule.event in edges:
-            yield written.event, f"{rule.event} is the event of an edge and of a rule of this state; rename one"
+            yield (
+                written.event,
+                f"{rule.event} is the event of an edge and of a rule of this state; rename one",
+            )
         if (text := rule_text(rule)) in seen:
             yield written.event, f"this rule of {rule.event} stands twice in this state; remove one"
         seen.add(text)
-    for rule in state.rules:
-        what = "no global event stands in it" if rule.is_global else "it answers no events"
+    for written in state.rules:
+        what = "no global event stands in it" if written.is_global else "it answers no events"
         if not state.exposed:
-            yield rule.event, f"{name} is INTERNAL: {what}; write EXPOSED, or move this"
-        elif name in states.terminal and not rule.is_global:
-            yield rule.event, f"{name} is a state in which the task is over: {what}; move this"
+            yield written.event, f"{name} is INTERNAL: {what}; write EXPOSED, or move this"
+        elif name in states.terminal and not written.is_global:
+            yield written.event, f"{name} is a state in which the task is over: {what}; move this"
 
 
 def _routes(type: TypeFacts) -> Iterator[Complaint]:
@@ -77,7 +82,10 @@ def _routes(type: TypeFacts) -> Iterator[Complaint]:
             wanted = ", ".join(dict.fromkeys((*PREDEFINED, *type.states.final)))
             yield clause, f"ON: expected a state in which the task is over ({wanted}), found {text!r:.60}"
         elif name == COMMIT and routes_from(script):
-            yield clause, "ON COMMIT: the object is no more, and goes nowhere; remove route, or end in FORWARD"
+            yield (
+                clause,
+                "ON COMMIT: the object is no more, and goes nowhere; remove route, or end in FORWARD",
+            )
 
 
 def _places(type: TypeFacts, name: str) -> Iterator[Lexeme]:
@@ -107,7 +115,10 @@ def _graph(type: TypeFacts) -> Iterator[Complaint]:
         if name in PREDEFINED:
             continue
         if name not in entered:
-            yield state.place, f"no edge leads from {initial} to {name}; add ON EVENT … GOTO {name}, or remove it"
+            yield (
+                state.place,
+                f"no edge leads from {initial} to {name}; add ON EVENT … GOTO {name}, or remove it",
+            )
         elif name not in hopeful:
             ends = " or ".join(dict.fromkeys((*PREDEFINED, *states.final)))
             yield state.place, f"no way leads from {name} to {ends}; add ON EVENT … GOTO {FORWARD}"

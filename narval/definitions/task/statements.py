@@ -1,10 +1,10 @@
 """Scripts as they are written (KA27): calls with `;` after them, choices, and blocks in braces.
 
-    statement = "if" "(" expr ")" statement [ "else" statement ]
-              | path "(" [ operand { "," operand } ] ")" ";"
-              | "{" { statement } "}"
-    expr      = operand [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand ]
-    operand   = path | number | string
+statement = "if" "(" expr ")" statement [ "else" statement ]
+          | path "(" [ operand { "," operand } ] ")" ";"
+          | "{" { statement } "}"
+expr      = operand [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand ]
+operand   = path | number | string
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The states of a type while its file is read: their names, their numbers, and the ways between them (K30)."""
+"""The states of a type while its file is read: their names, their numbers, the ways between them (K30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strings of `.task` files: within quotes of either kind, with a backslash before what is taken as it is."""
+"""The strings of `.task` files: in quotes of either kind, a backslash before what is taken as it is."""
 
 from __future__ import annotations
 
