@@ -7,8 +7,8 @@ that of `assert` is the path of one name, that of a state.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
+from shlex import split
 from typing import cast
 
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ _FORMS = {
 MOST_COPIES = 100
 
 Complaints = Callable[[TaskDefinition], Iterable[str]]
-"""Says what is wrong with the definition that a place names."""
+"""A function that says what is wrong with the definition that a place names."""
 
 
 class ScriptRules:
@@ -199,7 +199,7 @@ class ScriptRules:
 
 def command_of(text: str) -> tuple[str, ...]:
     """The words of a command. Raises ValueError for a text that is none."""
-    words = tuple(shlex.split(text))
+    words = tuple(split(text))
     if not words:
         raise ValueError("it is empty; write the program and its arguments")
     return words

@@ -113,7 +113,7 @@ class _TypeReader:
 
     def _recover(self) -> None:
         """Go on where something begins."""
-        self._type.broken = True
+        self._type.break_off()
         self._cursor.skip_to((*STARTS, END))
 
     def _wanted(self) -> str:
@@ -154,10 +154,12 @@ class _TypeReader:
             hint = closest(way.text.upper(), [found.upper() for found in ways])
             cursor.fault(f"expected one of {wanted}, found {way.text!r:.60}{hint}", way.at)
             return
-        type.invocation = cast(Invocation, way.text.lower())
-        if type.invocation == "periodic":
+        invocation = cast(Invocation, way.text.lower())
+        period: float | None = None
+        if invocation == "periodic":
             number = cursor.expect("the time from one to the next, such as 4 HRS, after PERIODIC", NUMBER)
-            type.period = _period(cursor, number, bare=True)
+            period = _period(cursor, number, bare=True)
+        type.set_invocation(invocation, period)
 
     # --- states -----------------------------------------------------------------------------------------
 
@@ -166,12 +168,14 @@ class _TypeReader:
         cursor.advance()
         ref = _state_ref(cursor)
         is_titled = ref.kind == NUMBER and cursor.next.kind == NAME
-        state = WrittenState(ref, _state_ref(cursor) if is_titled else None)
-        self._type.states.append(state)
+        title = _state_ref(cursor) if is_titled else None
+        exposed = True
         try:
-            state.exposed = cursor.expect("EXPOSED or INTERNAL", "EXPOSED", "INTERNAL").kind == "EXPOSED"
+            exposed = cursor.expect("EXPOSED or INTERNAL", "EXPOSED", "INTERNAL").kind == "EXPOSED"
         except LostError:
             self._recover()
+        state = WrittenState(ref, title, exposed)
+        self._type.states.append(state)
         while (part := cursor.next).kind in OF_STATES:
             try:
                 cursor.advance()
@@ -223,35 +227,39 @@ class _TypeReader:
 
 def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRule:
     """The rule that begins with the name of its event."""
-    rule = WrittenRule(_name(cursor, wanted), is_global=is_global)
-    listed = False
+    event = _name(cursor, wanted)
+    mode: Mode = ""
+    period: float | None = None
+    parameters: list[Lexeme] | None = None
     while (modifier := cursor.accept("SYNC", "ASYNC", "GLOBAL", "EVERY", "(")) is not None:
         if modifier.kind == "(":
-            if listed:
+            if parameters is not None:
                 cursor.fault("the parameters of this event stand twice; remove one list", modifier.at)
-            listed = True
-            rule.parameters = _parameters(cursor)
+            parameters = _parameters(cursor)
         elif modifier.kind == "EVERY":
-            rule.period = _period(cursor, cursor.expect("a length of time, such as 1 HRS", NUMBER))
-            every = modifier
+            period, every = (
+                _period(cursor, cursor.expect("a length of time, such as 1 HRS", NUMBER)),
+                modifier,
+            )
         elif modifier.kind == "GLOBAL":
-            rule.is_global = True
-        elif rule.mode:
+            is_global = True
+        elif mode:
             cursor.fault("expected SYNC or ASYNC once; remove one", modifier.at)
         else:
-            rule.mode = cast(Mode, modifier.kind.lower())
-    if rule.period is not None and not rule.is_global:
+            mode = cast(Mode, modifier.kind.lower())
+    if period is not None and not is_global:
         cursor.fault("EVERY is of global events; write GLOBAL before it, or remove it", every.at)
-    if rule.parameters and rule.is_global:
+    if parameters and is_global:
         message = "a global event is raised with nothing when it is loaded; remove its parameters"
-        cursor.fault(message, rule.parameters[0].at)
-    rule.before_condition = read_time_spec(cursor, rule.parameters)
+        cursor.fault(message, parameters[0].at)
+    known = parameters or []
+    before_condition = read_time_spec(cursor, known)
     cursor.expect("GOTO, a window of time such as AFTER 1 HRS, or CONDITION", "CONDITION")
-    rule.condition = _condition(cursor, [parameter.text for parameter in rule.parameters])
-    rule.before_action = read_time_spec(cursor, rule.parameters)
+    condition = _condition(cursor, [parameter.text for parameter in known])
+    before_action = read_time_spec(cursor, known)
     cursor.expect("a window of time, or ACTION", "ACTION")
-    rule.action = read_code(cursor)
-    return rule
+    windows = before_condition, condition, before_action
+    return WrittenRule(event, known, mode, is_global, period, *windows, read_code(cursor))
 
 
 def _parameters(cursor: Cursor) -> list[Lexeme]:

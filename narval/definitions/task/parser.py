@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
 
 from lxml import etree
 from msgspec.structs import replace
@@ -18,31 +17,26 @@ from narval.definitions.kinds import ASKING
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.reading.lexer import Lexeme
 from narval.definitions.reading.xml import Place, Reading
-from narval.definitions.task.calls import ScriptRules, command_of, receives_objects, refer_to_type
+from narval.definitions.task.calls import ScriptRules
+from narval.definitions.task.clauses import ClauseRules
 from narval.definitions.task.definition import (
-    COMMIT,
     PREDEFINED,
     Rule,
     TaskDefinition,
     TaskState,
 )
 from narval.definitions.task.grammar import read
-from narval.definitions.task.people import PERSON, ROLE, outcome_of, work_of
+from narval.definitions.task.people import outcome_of, work_of
 from narval.definitions.task.rules import TypeFacts, compensators, complaints, cycles_of
 from narval.definitions.task.states import StateTable
-from narval.definitions.task.texts import content
 from narval.definitions.task.texts_of import definition_text
 from narval.definitions.task.written import Specification, WrittenRule, WrittenState, WrittenType
 from narval.memory.elements.canonical import canonical
 from narval.source.text import Source
 from narval.source.xml import XmlNode
 
-PROGRAM = "exec:"
-"""The beginning of TASK CODE that is a command."""
-
 _UNWRITABLE = re.compile("[^\t\n\r\f -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GROUP = re.compile(r"[^\s./]+")
-_CODE = re.compile(r"(?:([a-z-]+):\s*)?([^\s./:]+\.[^\s./]+)")
 
 
 def parse(source: Source, _: XmlNode | None) -> Parsed:
@@ -119,7 +113,7 @@ class _FileReader:
         made = TaskDefinition(
             group=self._group,
             name=type.name.text,
-            **self._clauses(type, states),
+            **ClauseRules(self._reading, self._group, type).values(states),
             final=states.final,
             states=self._states(states, scripts),
             routes=routes,
@@ -132,105 +126,6 @@ class _FileReader:
             yield task
             if task.is_interactive and len(self._reading.faults) == faults:
                 yield self._work(type, task, states)
-
-    def _clauses(self, type: WrittenType, states: StateTable) -> dict[str, Any]:
-        """The values of the clauses of a type."""
-        code, program = self._code(type.given.get("TASK CODE"))
-        initial = type.one("INITIAL")
-        has_code = code is not None or bool(program)
-        for clause, complains in (
-            ("COMPENSATED BY", self._misfits_as_compensator(type)),
-            ("COMPENSATION TO", self._misfits_as_compensated(type)),
-            ("COMPOSED FROM", receives_objects),
-        ):
-            for word in type.lists.get(clause, ()):
-                what = f"{clause} {word.text}"
-                refer_to_type(self._reading, self._place(word), word.text, what, self._group, complains)
-        by, to = type.one("COMPENSATED BY"), type.one("COMPENSATION TO")
-        return {
-            "users": self._people(type, "USERS", PERSON),
-            "roles": self._people(type, "ROLES", ROLE),
-            "invocation": type.invocation or ("auto" if has_code else "manual"),
-            "period": type.period,
-            "compensated_by": by.text if by is not None else "",
-            "compensates": to.text if to is not None else "",
-            "composed_from": tuple(self._once(type, "COMPOSED FROM")),
-            "code": code,
-            "program": program,
-            "initial": "" if initial is None else states.named(initial) or "",
-        }
-
-    def _once(self, type: WrittenType, clause: str) -> Iterator[str]:
-        """The words of a clause, which stand there once."""
-        seen: set[str] = set()
-        for word in type.lists.get(clause, ()):
-            if word.text in seen:
-                self._note(word, f"{clause}: {word.text!r:.60} stands twice; remove one")
-            else:
-                seen.add(word.text)
-                yield word.text
-
-    def _people(self, type: WrittenType, clause: str, wanted: re.Pattern[str]) -> tuple[str, ...]:
-        for word in type.lists.get(clause, ()):
-            if not wanted.fullmatch(word.text):
-                message = "expected a word of small letters, digits and -, which begins with a letter"
-                self._note(word, f"{clause}: {message}, found {word.text!r:.60}")
-        return tuple(self._once(type, clause))
-
-    def _code(self, string: Lexeme | None) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
-        """The kind and name of the definition that does the work, or the words of a command."""
-        if string is None:
-            return None, ()
-        text = content(string)[0].strip()
-        if text.startswith(PROGRAM):
-            try:
-                return None, command_of(text.removeprefix(PROGRAM))
-            except ValueError as error:
-                self._note(string, f"TASK CODE: expected a command after {PROGRAM} {error}")
-                return None, ()
-        found = _CODE.fullmatch(text)
-        if found is None:
-            wanted = f"the full name of a definition, such as bank.scan, or {PROGRAM} and a command"
-            self._note(string, f"TASK CODE: expected {wanted}, found {text!r:.60}")
-            return None, ()
-        self._reading.refer(self._place(string), found[1] or "", found[2], "TASK CODE")
-        return (found[1] or "", found[2]), ()
-
-    def _misfits_as_compensator(self, type: WrittenType) -> Any:
-        """A function that says why a type of another file cannot compensate this one."""
-        own, path = type.name.text, self._reading.source.path
-
-        def complain(found: TaskDefinition) -> Iterator[str]:
-            yield from receives_objects(found)
-            if found.compensates and not self._means(found.compensates, own, found.group):
-                yield f"{found.full_name} is COMPENSATION TO {found.compensates}; make the two agree"
-            if found.path == path:
-                return  # the rules of this file say so
-            if found.compensated_by and self._means(found.compensated_by, own, found.group):
-                yield f"{found.full_name} is COMPENSATED BY this one; remove one"
-            if any(COMMIT in state.edges.values() for state in found.states.values()):
-                yield f"{found.full_name} may end in COMMIT, and a compensator ends in FORWARD; change that"
-
-        return complain
-
-    def _misfits_as_compensated(self, type: WrittenType) -> Any:
-        """A function that says why this type cannot compensate another."""
-        own = type.name.text
-
-        def complain(found: TaskDefinition) -> Iterator[str]:
-            yield from receives_objects(found)
-            if found.compensated_by and not self._means(found.compensated_by, own, found.group):
-                yield f"{found.full_name} is COMPENSATED BY {found.compensated_by}; make the two agree"
-
-        return complain
-
-    def _means(self, written: str, own: str, group: str) -> bool:
-        """True if a word in a file of another group may mean a type of this one."""
-        return (
-            written in (f"{self._group}.{own}", own)
-            if group == self._group or "." not in written
-            else (written == f"{self._group}.{own}")
-        )
 
     # --- states and rules -------------------------------------------------------------------------------
 

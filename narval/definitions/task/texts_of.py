@@ -5,8 +5,8 @@ It is the text that the store keeps, and that can be read again; its digest is t
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
+from shlex import join
 
 from narval.definitions.task.definition import PREDEFINED, Rule, TaskDefinition, TaskState
 from narval.definitions.task.script import Script
@@ -40,7 +40,7 @@ def _lines(task: TaskDefinition) -> Iterator[str]:
     if task.composed_from:
         yield f"  COMPOSED FROM {', '.join(task.composed_from)}"
     if task.program:
-        yield f"  TASK CODE {quoted(f'exec: {shlex.join(task.program)}')}"
+        yield f"  TASK CODE {quoted(f'exec: {join(task.program)}')}"
     elif task.code is not None:
         yield f"  TASK CODE {quoted(':'.join(filter(None, task.code)))}"
     yield f"  INITIAL {task.initial}"

@@ -36,11 +36,11 @@ def read_time_spec(cursor: Cursor, parameters: list[Lexeme]) -> TimeSpec | None:
     """The times that stand here; None where there are none."""
     if cursor.next.kind not in (*OPERATORS, "["):
         return None
-    reader = _Reader(cursor, parameters)
+    reader = _TimesReader(cursor, parameters)
     return reader.qualified(reader.either())
 
 
-class _Reader:
+class _TimesReader:
     """Reads one specification of times."""
 
     def __init__(self, cursor: Cursor, parameters: list[Lexeme]) -> None:

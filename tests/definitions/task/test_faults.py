@@ -118,7 +118,8 @@ def test_K70_a_file_that_is_no_text_has_a_fault(data: bytes) -> None:
 
 def test_K70_every_part_of_a_file_is_read_without_harm() -> None:
     text = (
-        "TASK TYPE a USERS: ann TASK CODE 'exec: x' INITIAL 1 STATE 1 EXPOSED\nON ASSERT { if (a == 1) route(b); "
+        "TASK TYPE a USERS: ann TASK CODE 'exec: x' INITIAL 1 STATE 1 EXPOSED\n"
+        "ON ASSERT { if (a == 1) route(b); "
         "}\n"
         "ON EVENT e (t) [AT t OR WITHIN 1 HRS] AND AFTER 9:00:00 CONDITION 'a[@b=$t]' ACTION \"f.g('x');\"\n"
         "ON EVENT f GOTO FORWARD /* and on */ ON FORWARD if (obj.x) route(b); else { exec('y'); }"
