@@ -67,20 +67,20 @@ def _count_visit(member: Member, type: str) -> None:
 
 
 def _put(state: CaseState, change: ObjectPut) -> None:
-    member = _goes_to(state, change.object, "task", change.at, change.type)
-    _count_visit(member, change.type)
+    member = _goes_to(state, change.object, "task", change.at, change.task)
+    _count_visit(member, change.task)
     if change.composes:
         member.composes = True
         state.members[member.parent].composing += 1
 
 
 def _moved(state: CaseState, change: ObjectMoved) -> None:
-    elsewhere = change.type != state.members[change.object].type
+    elsewhere = change.task != state.members[change.object].type
     to = "event" if change.event else "task"
-    member = _goes_to(state, change.object, to, change.at, change.type)
+    member = _goes_to(state, change.object, to, change.at, change.task)
     member.event = change.event
     if elsewhere:
-        _count_visit(member, change.type)
+        _count_visit(member, change.task)
 
 
 def _is_now(state: CaseState, identity: int, now: int) -> None:
@@ -94,14 +94,14 @@ def _is_now(state: CaseState, identity: int, now: int) -> None:
 def _left(state: CaseState, change: ObjectLeft) -> None:
     _is_now(state, change.object, change.now)
     member = state.members[change.object]
-    member.instance, member.type, member.why = change.instance, change.type, change.why
+    member.instance, member.type, member.why = change.instance, change.task, change.why
     if change.kept:
         member.steps.append(len(state.trail))
         state.chain.append(len(state.trail))
         state.trail.append(
             TrailStep(
                 change.object,
-                change.type,
+                change.task,
                 change.instance,
                 change.result,
                 change.at,
@@ -127,13 +127,13 @@ def _merged(state: CaseState, change: ObjectMerged) -> None:
     for part in change.parts:
         _place(state, part, "merged", change.at)
     _is_now(state, change.object, change.now)
-    _goes_to(state, change.object, "task", change.at, change.type).open = 0
+    _goes_to(state, change.object, "task", change.at, change.task).open = 0
 
 
 def _held(state: CaseState, change: ObjectHeld) -> None:
-    member = _goes_to(state, change.object, "held", change.at, change.type)
+    member = _goes_to(state, change.object, "held", change.at, change.task)
     member.why, member.error = change.why, change.error
-    member.visits.pop(change.type, None)
+    member.visits.pop(change.task, None)
 
 
 def _ended(state: CaseState, change: ObjectEnded) -> None:
@@ -164,7 +164,7 @@ def _commit(state: CaseState, member: Member) -> None:
 def _abort_asked(state: CaseState, change: AbortAsked) -> None:
     if not state.is_undoing:
         state.move("aborting")
-        state.why = change.why
+        state.why, state.committed = change.why, 0
     if change.object:
         member = _place(state, change.object, "aborting", change.at)
         member.signal = change.signal

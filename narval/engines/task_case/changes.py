@@ -26,7 +26,7 @@ class ObjectPut(CaseChange, frozen=True):
 
     at: float
     object: int
-    type: str
+    task: str
     composes: bool = False
 
 
@@ -35,7 +35,7 @@ class ObjectMoved(CaseChange, frozen=True):
 
     at: float
     object: int
-    type: str
+    task: str
     event: str = ""
 
 
@@ -48,7 +48,7 @@ class ObjectLeft(CaseChange, frozen=True):
 
     at: float
     object: int
-    type: str
+    task: str
     instance: int
     result: str
     was: int
@@ -73,19 +73,19 @@ class ObjectMerged(CaseChange, frozen=True):
     at: float
     object: int
     now: int
-    type: str
+    task: str
     parts: tuple[int, ...]
 
 
 class ObjectHeld(CaseChange, frozen=True):
     """An object cannot go on by itself: an incident of a `kind`, with its error element.
 
-    By hand it may go to `type`, "" where that is not known.
+    By hand it may go to `task`, "" where that is not known.
     """
 
     at: float
     object: int
-    type: str
+    task: str
     kind: str
     why: str
     error: int
@@ -155,14 +155,14 @@ class ChainBlocked(CaseChange, frozen=True):
 
 
 class ChainResumed(CaseChange, frozen=True):
-    """Somebody lets the chain go on at the step that failed."""
+    """The chain goes on at the step that failed, for a person lets it."""
 
     at: float
     by: str = ""
 
 
 class ChainGivenUp(CaseChange, frozen=True):
-    """Somebody gave up a chain that was blocked: what is left of it is not compensated."""
+    """A chain that was blocked is given up by a person: what is left of it is not compensated."""
 
     at: float
     by: str = ""

@@ -1,7 +1,8 @@
 """Abort: the family of an object is withdrawn, then what it did is compensated, newest first (K47, KA19).
 
 The steps of the trail are links of a chain: each is compensated once, or it is said that it has no
-compensator. What was committed is not undone (KA22). A compensator is a run that the case calls; it is told nothing of the case, so nothing compensates it (KA21).
+compensator. What was committed is not undone (KA22). A compensator is a run that the case calls; it tells the
+case nothing, so nothing compensates it (KA21).
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ def _step(step: TrailStep) -> str:
 def _reason(state: CaseState) -> str | None:
     match state.status:
         case "committed":
-            return f"{state.committed} of {len(state.members)} objects came to COMMIT, and none is under way"
+            count = sum(member.state == "committed" for member in state.members.values())
+            return f"{count} of {len(state.members)} objects came to COMMIT, and none is under way"
         case "aborted":
             return f"it was aborted: {state.why}" if state.why else "no object of it came to COMMIT"
         case "cancelled":

@@ -34,7 +34,7 @@ class Divided(NamedTuple):
 
 
 class MisdirectedError(Exception):
-    """What an instance says of objects does not fit the case: a stable word, and a message."""
+    """Something is said of objects that does not fit the case: a stable word, and a message."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
