@@ -99,8 +99,8 @@ class CaseState(RunState, omit_defaults=True):
 
     `objects` are the identities by eid as it is now. `open` objects are under way, `withdrawing` of them are
     being withdrawn, `held` cannot go on by themselves; `committed` have come to COMMIT since something was
-    aborted, or ever. `chain` are the numbers of the steps that may have to be compensated, `link` is the one that
-    is. `waiters` are the signals to be answered once all is undone, each with the object that came to ABORT.
+    aborted, or ever. `chain` are the numbers of the steps that may have to be compensated, `link` is the one
+    that is. `waiters` are the signals to be answered once all is undone, each with the object at ABORT.
     """
 
     KIND: ClassVar[str] = "case"
