@@ -49,7 +49,7 @@ class Turn:
     """
 
     def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
-        self.agent, self.surroundings = agent, surroundings
+        self.agent, self.surroundings, self.record_only = agent, surroundings, record_only
         self.transaction = Transaction(agent)
         self._effects = TurnEffects(self.transaction)
         self.view = TurnView(agent, surroundings, self._effects.apply)
