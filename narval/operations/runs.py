@@ -121,8 +121,8 @@ async def runs(
 ) -> list[dict[str, Any]]:
     """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
 
-    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first; with `limit` the
-    newest so many, newest first; with `before` only those of lower eids.
+    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
+    with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
     agent, wanted = daemon.agent, _wanted(kind, state=state, name=name)
 
