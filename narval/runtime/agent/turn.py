@@ -49,7 +49,7 @@ class Turn:
     """
 
     def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
-        self.agent, self.surroundings, self.record_only = agent, surroundings, record_only
+        self.agent, self.surroundings = agent, surroundings
         self.transaction = Transaction(agent)
         self._effects = TurnEffects(self.transaction)
         self.view = TurnView(agent, surroundings, self._effects.apply)
@@ -63,6 +63,11 @@ class Turn:
     def at(self) -> float:
         """The moment of the turn."""
         return self.transaction.at
+
+    @property
+    def record_only(self) -> bool:
+        """True if no run is told anything in it."""
+        return self._controls.record_only
 
     # --- events -----------------------------------------------------------------------------------------
 
