@@ -97,7 +97,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     declare_library(turn, files.loaded.library, files.loaded.sources, files.faults)
     if files.declared is not None:
         declare_memory(turn, files.declared)
-    if not turn.record_only:
+    if not turn.transaction.record_only:
         keep_standing(turn)
     start_declared(turn, again)
 
