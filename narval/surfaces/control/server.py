@@ -227,9 +227,8 @@ class _Peer:
         self._reader, self._output = reader, _FrameWriter(writer, limits)
         self._invoke, self._asker, self._limits = invoke, asker, limits
         self._free = asyncio.Semaphore(limits.requests)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0
-        """The requests under way that wait for something to happen, as they were asked to."""
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        """The answers under way; True of one that waits for something to happen, as it was asked to."""
         self._reading: asyncio.Task[None] | None = None
         self._last_request = time.monotonic()
         self.dropped = False
@@ -241,7 +240,7 @@ class _Peer:
     @property
     def is_waiting(self) -> bool:
         """True while nothing is under way but requests that wait: it takes nobody's place meanwhile."""
-        return 0 < self._waiting == len(self._tasks)
+        return bool(self._tasks) and all(self._tasks.values())
 
     def drop(self) -> None:
         """Hang up without another word, to make room for another client."""
@@ -285,8 +284,9 @@ class _Peer:
         try:
             while True:
                 await self._free.acquire()
-                task = asyncio.create_task(self._answer(wire.request(await self._frame())))
-                self._tasks.add(task)
+                request = wire.request(await self._frame())
+                task = asyncio.create_task(self._answer(request))
+                self._tasks[task] = bool(request.params.get(WAIT))
                 task.add_done_callback(self._answered)
         except (EOFError, OSError):  # the client has gone, or is taken for gone
             return
@@ -340,15 +340,10 @@ class _Peer:
         asker = self._asker.asking(request.agent)
         if request.acting_as:
             asker = asker.acting_as(request.acting_as, owner=os.geteuid())
-        waits = bool(request.params.get(WAIT))
-        self._waiting += waits
-        try:
-            return await self._invoke(asker, request.method, request.params)
-        finally:
-            self._waiting -= waits
+        return await self._invoke(asker, request.method, request.params)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._last_request = time.monotonic()
         self._free.release()
         if not task.cancelled() and task.exception() is not None:
