@@ -145,8 +145,8 @@ class Epoch:
         if self._open == 0:
             self._owner.over()
         elif self._open == 1:
-            last = next(one for one in self.gates if one.state not in ENDED)
-            self.last_left(last)
+            for last in [one for one in self.gates if one.state not in ENDED]:
+                self.last_left(last)
 
     def last_left(self, gate: Gate) -> None:
         """Hand over to a call that has all its inputs, if it is the last."""

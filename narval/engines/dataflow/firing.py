@@ -211,8 +211,8 @@ class Gate:
             self._take_value(key, kind, item)
         elif self._is_free and kind is not Kind.GIVEN and self.host.enter():
             self._handle(key, kind, item)
-            self.host.leave()
             self.settle()
+            self.host.leave()
         else:
             inputs.put(key, kind, item)
             if kind is Kind.CANCEL and self.state == "waiting":
@@ -267,8 +267,8 @@ class Gate:
             self._fire()
         while not self._steps and not self.is_over and (waiting := self.inputs.next()) is not None:
             self._handle(*waiting)
-        self.host.leave()
         self.settle()
+        self.host.leave()
 
     def _fire(self) -> None:
         self.state = "at work"

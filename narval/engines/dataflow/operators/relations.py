@@ -134,18 +134,14 @@ class Sort(Actor):
 
 
 class FormatRelation(Actor):
-    """Make a relation with one attribute of a value, or of the only attribute of tuples."""
+    """Name a value, or the only attribute of tuples; a value becomes a relation, a stream stays one."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        self._attribute = str(values["attr"])
-        self._kept = self.spill.kept()
+        self._schema = (str(values["attr"]),)
 
     def on_in(self, batch: TupleBatch) -> None:
-        if len(batch.schema) == 1:
-            self._kept.add(batch.rows)
-        else:
-            at = position(batch.schema, self._attribute)
-            self._kept.add([(row[at],) for row in batch.rows])
-
-    def finish(self) -> None:
-        self.outlet("out").give(Relation((self._attribute,), self._kept))
+        rows = batch.rows
+        if len(batch.schema) != 1:
+            at = position(batch.schema, self._schema[0])
+            rows = [(row[at],) for row in rows]
+        self.outlet("out").put(self._schema, rows, batch.relation)
