@@ -92,6 +92,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
+    "dataflow": Kind("narval.definitions.dataflow", suffixes=(".plan",), composes=True),
 }
 """The kinds by name."""
 
@@ -111,7 +112,18 @@ EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
 
 IN_MODULES = frozenset(
-    ("action", "node-type", "predicate", "date-function", "string-function", "join", "listener")
+    (
+        "action",
+        "node-type",
+        "predicate",
+        "date-function",
+        "string-function",
+        "join",
+        "listener",
+        "operator",
+        "wrapper",
+        "function",
+    )
 )
 """The kinds of the declarations in modules: the store keeps modules whole."""
 
@@ -119,6 +131,7 @@ DECLARATIONS: Mapping[str, str] = {
     "__narval_action__": "narval.definitions.action.parser",
     "MODULE_XML": "narval.definitions.action.parser",
     "__narval_code__": "narval.definitions.process.code_parser",
+    "__narval_dataflow__": "narval.definitions.dataflow.code_parser",
 }
 """The names by which a module, or a value in it, shows that it declares something, and the packages that read
 it: their `declared` is given the imported module, its source and the group of what it declares.

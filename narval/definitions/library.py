@@ -18,7 +18,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there.
+    `optional` target is not there. `resolve` finds what is wrong where a kind has names of its own.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Reference(msgspec.Struct, frozen=True):
     check: Check | None = None
     group: str | None = None
     optional: bool = False
+    resolve: Resolve | None = None
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -123,6 +124,9 @@ class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
 Check = Callable[[Definition], Iterable[Fault]]
 """Finds the faults that a reference has once its target is there."""
+
+Resolve = Callable[["Library"], Iterable[Fault]]
+"""Finds the faults of a reference in a library."""
 
 
 class Parsed(NamedTuple):
@@ -230,6 +234,9 @@ def check_targets(
     """
     faults: list[Fault] = []
     for reference in references:
+        if reference.resolve is not None:
+            faults.extend(reference.resolve(library))
+            continue
         found, several = _found(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)

@@ -75,6 +75,16 @@ def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> i
     return None
 
 
+def joined(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> tuple[str, ...]:
+    """The attributes of a join: one that both sides have, joined by equality, is there once.
+
+    Other names that the left side has get `right_` before them.
+    """
+    once = {test.left for test in tests if test.compares == "=" and test.left == test.right}
+    others = (f"right_{name}" if name in left else name for name in right if name not in once)
+    return (*left, *others)
+
+
 class _Piece(NamedTuple):
     kind: str
     text: str

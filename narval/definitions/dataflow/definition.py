@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from narval.definitions.dataflow.operators import Operator
+from narval.definitions.dataflow.syntax import PlanSource
 from narval.definitions.library import RunDefinition
 
 DataClass = Literal["streaming", "per-stream", "static"]
@@ -131,11 +132,22 @@ class DataflowGraph(msgspec.Struct, frozen=True):
 
 
 class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
-    """A dataflow: the graphs of its plan and of all that it calls, by full name."""
+    """A dataflow: the graphs of its plan and of all that it calls, by full name.
+
+    `source` is the plan as it is written. There are no graphs until all that it calls is known.
+    """
 
     kind: ClassVar[str] = "dataflow"
 
+    source: PlanSource
     graphs: Mapping[str, DataflowGraph] = {}
+
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no run of it can begin: something that it calls is not there."""
+        if not self.graphs:
+            return "not-whole", f"something that {self.full_name} calls is not loaded: narval check"
+        return None
 
     @property
     def graph(self) -> DataflowGraph:

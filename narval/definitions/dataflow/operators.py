@@ -29,7 +29,8 @@ class Port(msgspec.Struct, frozen=True):
     """An input or output of an operator: one datum, or with `many` a group of data.
 
     `text` is the language of a text; `words` are the only texts that it may be. A stream that is `loose` may
-    be a value too, which is then its only one.
+    be a value too, which is then its only one. `attributes` are those of its tuples where they are always the
+    same.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Port(msgspec.Struct, frozen=True):
     text: Text = ""
     words: tuple[str, ...] = ()
     loose: bool = False
+    attributes: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         shown = f"({self.type} {self.name})*" if self.many else f"{self.type} {self.name}"
@@ -50,10 +52,9 @@ class Operator(msgspec.Struct, frozen=True):
 
     `waits_for` are the streaming inputs whose end a half-blocking one needs. A `conditional` one uses exactly
     one of its outputs (T40); `optional_outputs` may get nothing while others do. One that is `io` may wait
-    outside; `effect` means that it changes something there, so its tuples have keys. `sets` give no tuple
-    twice. `granularity` is the number of tuples that one likes to be given at once, 0 for any. `attributes`
-    are those of its tuples where they are always the same. `function` is the name of a function or class of a
-    module.
+    outside; one with an `effect` changes something there, so what it does has keys. `granularity` is the
+    number of tuples that one likes to be given at once, 0 for any. `also` are other names of it. `function`
+    is the name of a function or class of a module.
     """
 
     name: str
@@ -70,7 +71,6 @@ class Operator(msgspec.Struct, frozen=True):
     reentrant: bool = False
     parallelizable: bool = False
     granularity: int = 0
-    attributes: tuple[str, ...] | None = None
     also: tuple[str, ...] = ()
     alias: tuple[tuple[str, ...], ...] = ()
     function: str = ""
@@ -118,13 +118,21 @@ def _port(written: str) -> Port:
     )
 
 
-def _operator(signature: str, kind: OperatorClass, does: str, empty: str = "", **properties: Any) -> Operator:
-    """An operator of the table: `NAME(PORT, … : PORT, …)`."""
+def _operator(
+    signature: str,
+    kind: OperatorClass,
+    does: str,
+    empty: str = "",
+    attributes: tuple[str, ...] | None = None,
+    **properties: Any,
+) -> Operator:
+    """An operator of the table: `NAME(PORT, … : PORT, …)`; `attributes` are those of what it gives."""
     name, _, ports = signature.rstrip(")").partition("(")
     inputs, outputs = (
         tuple(_port(port) for port in side.split(",") if port.strip()) for side in ports.split(":")
     )
-    return Operator(name, inputs, outputs, kind, does, empty, **properties)
+    told = tuple(msgspec.structs.replace(port, attributes=attributes) for port in outputs)
+    return Operator(name, inputs, told, kind, does, empty, **properties)
 
 
 _FORMATTED = (("in", "attr", "format"),)
