@@ -243,9 +243,15 @@ class Frame:
         final = Failure(failure.kind, failure.message, failure.detail, final=True)
         parent = self.parent
         if parent is None:
+            self.cancel_outputs()
             self._frames.finished("failed", failure)
         else:
             self._later(lambda: parent.fail(final))
+
+    def cancel_outputs(self) -> None:
+        """Say of outputs that are not over that nothing comes any more."""
+        for output in self.outputs.values():
+            output.close(Kind.CANCEL, with_held=False)
 
     def _close(self, state: FrameState, *, with_held: bool) -> None:
         self.state = state

@@ -142,6 +142,7 @@ class Network:
         for frame in list(self.frames.live.values()):
             if frame.parent is None:
                 frame.stop()
+                frame.cancel_outputs()
         self._finish("void", None)
 
     @property

@@ -45,7 +45,7 @@ def test_T31_values_alone_fire_when_all_are_there() -> None:
 
 
 def test_T40_one_of_two_is_cancelled() -> None:
-    body = "atleastone(x : yes, no) select(\"n > 9\", yes : y) select(\"n > 9\", no : z)"
+    body = 'atleastone(x : yes, no) select("n > 9", yes : y) select("n > 9", no : z)'
     some = FlowDriver(plan("TupleStream x", "TupleStream y, TupleStream z", body))
     some.feed("x", [{"n": 1}]).end("x").run()
     assert some.ends == {"y": "ended", "z": "cancelled"}
@@ -58,7 +58,9 @@ def test_T40_one_of_two_is_cancelled() -> None:
     [(1, "<", 2, "t"), (1, "=", "1", "t"), ("10", "<", 9, "t"), (10, "<", 9, "f"), ("b", ">=", "c", "f")],
 )
 def test_compare_enables_one(a: Any, how: str, b: Any, chosen: str) -> None:
-    driver = FlowDriver(plan("Object a, Object b", "Enablement t, Enablement f", f'compare(a, b, "{how}" : t, f)'))
+    driver = FlowDriver(
+        plan("Object a, Object b", "Enablement t, Enablement f", f'compare(a, b, "{how}" : t, f)')
+    )
     driver.give(a=a, b=b).run()
     assert driver.values == {chosen: True}
     assert sorted(driver.ends.values()) == ["cancelled", "ended"]
@@ -70,7 +72,9 @@ def test_headtail_leaves_no_head_of_nothing() -> None:
         "y": "cancelled",
         "t": "ended",
     }
-    driver = FlowDriver(plan("TupleStream x", "String y, TupleStream t", body)).feed("x", [{"a": 1}, {"a": 2}])
+    driver = FlowDriver(plan("TupleStream x", "String y, TupleStream t", body)).feed(
+        "x", [{"a": 1}, {"a": 2}]
+    )
     assert (driver.values, driver.rows) == ({"y": "1"}, {"t": [{"a": 2}]})
 
 
@@ -130,9 +134,7 @@ def fails(request: OperatorRequest) -> list[TupleBatch]:
 
 def test_T10_on_error_takes_the_place_of_void_and_restart() -> None:
     body = 'query("s", "q" : y) ENABLE: e ON_ERROR: bad  makestream2("[{\\"a\\": 1}]" : z) WAIT: bad'
-    driver = FlowDriver(
-        plan("", "TupleStream y, TupleStream z, Enablement e", body), {"query": fails}
-    ).run()
+    driver = FlowDriver(plan("", "TupleStream y, TupleStream z, Enablement e", body), {"query": fails}).run()
     assert driver.ends == {"y": "cancelled", "z": "ended", "e": "cancelled"}
     assert driver.rows == {"z": [{"a": 1}]}
     assert driver.over is not None
@@ -190,7 +192,7 @@ def test_TA6_what_comes_of_each_must_have_the_same_attributes() -> None:
 
 
 def test_the_end_of_a_stream_is_told_after_all_its_tuples() -> None:
-    text = "PLAN Main { INPUT: TupleStream x BODY { notify(\"mailto:pat@example.org\", x) ENABLE: e noop() WAIT: e } }"
+    text = 'PLAN Main { INPUT: TupleStream x BODY { notify("mailto:pat@example.org", x) ENABLE: e noop() WAIT: e } }'
     driver = FlowDriver(flow(text), {"notify": lambda request: []}, seed=3)
     driver.feed("x", [{"n": 1}, {"n": 2}, {"n": 3}], 1).end("x").run()
     assert [(one.phase, one.batch and one.batch.rows) for one in driver.made] == [

@@ -41,7 +41,9 @@ def bag(tuples: Any) -> Counter[Any]:
 @given(TUPLES, SIZES, COMPARES, st.integers(-3, 3), st.booleans())
 def test_select_is_the_reference(tuples: Any, size: int, how: str, number: int, both: bool) -> None:
     text = f"n {how} {number}" + " AND t <> 'a'" * both
-    plan = flow(f'PLAN Main {{ INPUT: TupleStream x OUTPUT: TupleStream y BODY {{ select("{text}", x : y) }} }}')
+    plan = flow(
+        f'PLAN Main {{ INPUT: TupleStream x OUTPUT: TupleStream y BODY {{ select("{text}", x : y) }} }}'
+    )
     driver = FlowDriver(plan).feed("x", tuples, size).end("x").run()
     tests = [("n", how, number), *[("t", "<>", "a")] * both]
     assert driver.rows.get("y", []) == reference.select(tests, tuples)
@@ -65,7 +67,7 @@ def test_a_text_and_a_number_have_no_order() -> None:
 @given(TUPLES, SIZES)
 def test_project_is_the_reference(tuples: Any, size: int) -> None:
     plan = flow(
-        'PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, TupleStream z '
+        "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, TupleStream z "
         'BODY { project("t, n", x : y) project("n", x : z) } }'
     )
     driver = FlowDriver(plan).feed("x", tuples, size).end("x").run()
