@@ -1,1 +1,1 @@
-"""The engine of dataflows: sessions at its borders, and the networks that move their tuples."""
+"""Dataflows at work: networks of operators that push batches of tuples, and the runs that have them."""
