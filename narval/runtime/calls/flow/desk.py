@@ -1,0 +1,77 @@
+"""The desk: who does the work of operators outside, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from narval.engines.dataflow.batches import FlowError, text_of, tuple_text
+from narval.engines.dataflow.requests import OperatorRequest
+from narval.runtime.calls.flow.functions import CodeOperator, FunctionOperator
+from narval.runtime.calls.flow.performing import Give, Performer, UserCode
+
+
+class FlowTools(NamedTuple):
+    """The means of those who work outside: code of modules, a way to show lines, a way to let time pass."""
+
+    code: UserCode
+    show: Callable[[str], None]
+    sleep: Callable[[float], Awaitable[None]]
+
+
+class Print:
+    """Show each value."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._show = tools.show
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Show the tuples of a request."""
+        if request.batch is not None:
+            schema, rows, _ = request.batch
+            for row in rows:
+                self._show(tuple_text(schema, row))
+
+
+class Sleep:
+    """Let time pass."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._sleep = tools.sleep
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Wait for at least so many milliseconds."""
+        text = text_of(request.arguments["ms"])
+        try:
+            seconds = float(text) / 1000
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < 1e9:
+            raise FlowError("wrong-text", f"expected a number of milliseconds, found {text!r:.80}")
+        await self._sleep(seconds)
+
+
+MakePerformer = Callable[[FlowTools, OperatorRequest], Performer]
+
+_FUNCTIONS = ("apply", "filter", "fold", "formatrelation", "makestream", "map", "partition")
+
+PERFORMERS: Mapping[str, MakePerformer] = {
+    **dict.fromkeys(_FUNCTIONS, lambda tools, request: FunctionOperator(tools.code, request)),
+    "print": Print,
+    "sleep": Sleep,
+}
+"""The performers of the operators of the table, by name; others are of modules."""
+
+
+class Desk:
+    """Hires performers."""
+
+    def __init__(self, tools: FlowTools) -> None:
+        self._tools = tools
+
+    def hire(self, request: OperatorRequest) -> Performer:
+        """The performer for the instance that a request is of."""
+        make = PERFORMERS.get(request.call.operator.name)
+        if make is None:
+            return CodeOperator(self._tools.code, request)
+        return make(self._tools, request)
