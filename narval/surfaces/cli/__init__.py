@@ -15,6 +15,7 @@ from narval.surfaces.cli.command import Command, Commands, common_options
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
     "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
+    "dataflow": "dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",

@@ -1,7 +1,8 @@
 """The driver of a network: it lets the network run, has done what is asked outside, and keeps its time.
 
 A network is driven in one loop of events. Between two slices of it all others have their turn, so
-transactions share the time (T56). What waits outside are tasks of that loop; they go on only while there is room (TA41).
+transactions share the time (T56). What waits outside are tasks of that loop; they go on only while there is
+room (TA41).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Show(Protocol):
 
 
 class FlowDriver:
-    """Drives one transaction; with `ttl` it is over once nothing has moved for so many seconds (T30, TA26)."""
+    """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26)."""
 
     def __init__(self, network: Network, hire: Hire, show: Show, ttl: float | None = None) -> None:
         self._network, self._hire, self._show, self._ttl = network, hire, show, ttl
