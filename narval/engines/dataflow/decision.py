@@ -22,9 +22,6 @@ from narval.engines.decision import Decision
 from narval.engines.events import Failure, OutputElement, Plain, Produced, Returned
 from narval.memory.elements.element import Element, parse
 
-FLOW = "flow"
-"""The kind of the calls that have a session done."""
-
 PLAN_INPUT = "plan_input"
 """The element of inputs: a `session` for each, with a `value` or `relation` for each input (T21, TA35)."""
 
@@ -56,7 +53,9 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         step = f"session {len(state.sessions)}"
         elements = tuple(dict.fromkeys((*state.first, eid)))
         self.ask(
-            commands.Call(call, FLOW, self.definition.full_name, step, elements=elements, payload=payload)
+            commands.Call(
+                call, commands.FLOW, self.definition.full_name, step, elements=elements, payload=payload
+            )
         )
 
     def produced(self, event: Produced) -> None:

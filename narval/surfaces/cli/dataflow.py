@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.operations.text import clean, clean_lines
+from narval.operations.text import clean, clean_lines, json_bytes
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.session import Session
 
@@ -132,7 +131,7 @@ class Lines:
         """Everything is written."""
 
     def _write(self, **fields: Any) -> None:
-        sys.stdout.write(json.dumps({**self._session, **fields}, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_bytes({**self._session, **fields}, indent=None).decode() + "\n")
         sys.stdout.flush()
 
 

@@ -36,7 +36,12 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
 @click.option("--each", is_flag=True, help="Start a run for each element, all at once.")
 @click.option(
-    "--env", "environment", type=Pair(), multiple=True, help="An attribute of a process to begin with."
+    "--env",
+    "--set",
+    "environment",
+    type=Pair(),
+    multiple=True,
+    help="An attribute of a process to begin with, or the value of an input of a dataflow.",
 )
 @click.pass_context
 def start(

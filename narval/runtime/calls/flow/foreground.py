@@ -10,6 +10,7 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.dataflow.definition import DataflowDefinition
+from narval.engines.dataflow.decision import PLAN_INPUT
 from narval.engines.dataflow.network import Network
 from narval.engines.dataflow.requests import TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
@@ -22,8 +23,6 @@ from narval.runtime.calls.flow.driver import FlowDriver, Show
 from narval.runtime.calls.flow.performing import UserCode
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.loader import Loader
-
-PLAN_INPUT = "plan_input"
 
 
 def load_dataflow(file: Path, name: str = "") -> tuple[DataflowDefinition, Mapping[str, Callable[..., Any]]]:

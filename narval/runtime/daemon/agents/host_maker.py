@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 from narval.definitions.library import Library
-from narval.engines.commands import NOTICE, SEND
+from narval.engines.commands import FLOW, NOTICE, SEND, Call
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import blank
+from narval.runtime.agent.run import Run
 from narval.runtime.agent.view import IsUpToDate, Surroundings
-from narval.runtime.calls.dispatcher import Dispatcher
+from narval.runtime.calls.dispatcher import Dispatcher, Prepare
 from narval.runtime.calls.in_flight import CallsInFlight
 from narval.runtime.calls.people.mail.way import MailWay
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
-from narval.runtime.calls.targets import CallTargets
+from narval.runtime.calls.targets import CallTargets, PreparedCall
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.home.agents.settings import AgentSettings
@@ -93,7 +95,11 @@ class HostMaker:
             lambda item: host.post(item),
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},
+            preparers={
+                "node": NodeCalls(agent, targets).prepare,
+                NOTICE: way.out.prepare,
+                FLOW: _flow_preparer(agent, targets),
+            },
             in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
@@ -117,3 +123,19 @@ class HostMaker:
         if calls is None:
             dispatcher.in_flight.attach(agent, host.post)
         return host
+
+
+def _flow_preparer(agent: AgentState, targets: CallTargets) -> Prepare:
+    """The preparer of sessions of dataflows, imported with the first of them."""
+
+    @cache
+    def calls() -> Any:
+        from narval.runtime.calls.flow.calls import FlowCalls
+
+        return FlowCalls(agent, targets)
+
+    def prepare(run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        prepared: PreparedCall = calls().prepare(run, call, timeout)
+        return prepared
+
+    return prepare
