@@ -175,6 +175,8 @@ class FlowDriver:
                 await self._room.wait()
             network.answer(request.id, *answer)
             self._wake.set()
+            if is_source:
+                await asyncio.sleep(0)  # what it gave is carried on first, which may fill those behind it
 
         try:
             if place not in self._performers:
