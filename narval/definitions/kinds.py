@@ -92,7 +92,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
-    "dataflow": Kind("narval.definitions.dataflow", suffixes=(".plan",), composes=True),
+    "dataflow": Kind("narval.definitions.dataflow", suffixes=(".plan",), composes=True, warns=True),
 }
 """The kinds by name."""
 

@@ -208,9 +208,10 @@ class _PlanCompiler:
 
     def graph(self) -> DataflowGraph | None:
         """The graph; None of a plan with faults, or with calls of what is not known."""
-        if self.faults or any(found.operator is None for found in self.matches):
+        conditions = self._conditions
+        if self.faults or conditions is None or any(found.operator is None for found in self.matches):
             return None
-        return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called)
+        return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called, conditions)
 
 
 # --- recursion --------------------------------------------------------------------------------------------
