@@ -241,8 +241,8 @@ class _UnitReader:
     def _plan(self) -> PlanSyntax:
         tokens = self._tokens
         start = tokens.advance()
-        name = tokens.expect("the name of the plan", "name")
-        tokens.expect("{ after the name of a plan", "{")
+        name = tokens.expect("the name of the dataflow", "name")
+        tokens.expect("{ after the name of a dataflow", "{")
         inputs = self._declarations.declared("INPUT", ports=False)
         outputs = self._declarations.declared("OUTPUT", ports=False)
         if not tokens.is_word("BODY"):
@@ -253,7 +253,7 @@ class _UnitReader:
         statements = self._statements()
         partial = len(self.faults) > before
         tokens.expect("} at the end of BODY", "}")
-        end = tokens.expect("} at the end of the plan", "}")
+        end = tokens.expect("} at the end of the dataflow", "}")
         text = tokens.source.text[start.at : end.at + 1]
         place = tokens.source.place(name.at)
         return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
@@ -290,7 +290,7 @@ class _UnitReader:
 
     def _statement(self) -> Statement:
         tokens = self._tokens
-        name = tokens.expect("an operator or a plan to be called", "name", "path")
+        name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()

@@ -63,7 +63,7 @@ def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
     faults += (source.fault(message, one.line, one.column) for one, message in _doubles(units))
     plans = [unit for unit in units if isinstance(unit, PlanSyntax)]
     if not units and not faults:
-        faults.append(source.fault("expected a plan, as in: PLAN name { BODY { noop() } }"))
+        faults.append(source.fault("expected a dataflow, as in: PLAN name { BODY { noop() } }"))
     once = {plan.name: plan for plan in reversed(plans)}
     return [PlanSource(plan, source.path, aliases, declared) for plan in reversed(once.values())], faults
 
@@ -76,7 +76,7 @@ def _doubles(
     for unit in units:
         if isinstance(unit, PlanSyntax):
             if unit.name in plans:
-                yield unit, f"expected a new name, found the plan {unit.name!r} again"
+                yield unit, f"expected a new name, found the dataflow {unit.name!r} again"
             plans.add(unit.name)
             continue
         known = named(unit.name)

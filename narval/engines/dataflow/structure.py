@@ -60,4 +60,4 @@ def _recursion(definition: DataflowDefinition) -> Iterator[Finding]:
     for call in graph.calls:
         if call.plan == definition.full_name:
             needs = " and ".join(f"{way!r} of {key}" for key, way in call.needs) or "a tuple that comes"
-            yield _finding(graph, call, "note", f"{call.key} calls the plan itself, only after {needs}")
+            yield _finding(graph, call, "note", f"{call.key} calls its own dataflow, only after {needs}")

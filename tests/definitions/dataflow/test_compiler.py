@@ -251,7 +251,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan("noop() WAIT: a ENABLE: b noop() WAIT: b ENABLE: a"),
-            "4:8: a plan has no circles, found noop → noop → noop; to repeat something, let a plan call itself",
+            "4:8: a dataflow has no circles, found noop → noop → noop; to repeat something, let it call itself",
         ),
         (
             plan("constructfunction(\"f\" : x) fetch(x : y) print(y)", "x"),
@@ -282,7 +282,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan('subplan(1 : )'),
-            '4:8: subplan: expected the name of a plan first, as a text, as in subplan("Next", page : out)',
+            '4:8: subplan: expected the name of a dataflow first, as a text, as in subplan("Next", page : out)',
         ),
         (plan('subplan("fetch" : )'), "4:8: 'fetch' is an operator; call it by its name"),
         (plan("A( : )"), "4:8: p.A calls itself here in every case, so it never ends; put the call behind a "

@@ -83,10 +83,10 @@ def test_T17_the_printed_declarations_of_operators_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("", "1:1: expected a plan, as in: PLAN name { BODY { noop() } }"),
+        ("", "1:1: expected a dataflow, as in: PLAN name { BODY { noop() } }"),
         ("PLAM A {}", "1:1: expected PLAN or OPERATOR, found 'PLAM'"),
-        ("PLAN {", "1:6: expected the name of the plan, found '{'"),
-        ("PLAN A { BODY { noop() }", "1:25: expected } at the end of the plan, found the end"),
+        ("PLAN {", "1:6: expected the name of the dataflow, found '{'"),
+        ("PLAN A { BODY { noop() }", "1:25: expected } at the end of the dataflow, found the end"),
         (
             "PLAN A { OUTPUT: x INPUT: y BODY {} }",
             "1:20: expected INPUT:, OUTPUT: or BODY, in this order, found 'INPUT'",
@@ -126,7 +126,7 @@ def test_T17_the_printed_declarations_of_operators_are_read() -> None:
         ),
         (
             "PLAN A { BODY { noop() } } PLAN A { BODY { noop() } }",
-            "1:33: expected a new name, found the plan 'A' again",
+            "1:33: expected a new name, found the dataflow 'A' again",
         ),
     ],
 )

@@ -52,12 +52,12 @@ def test_T15_a_name_that_is_not_there_is_a_fault_with_a_suggestion() -> None:
     files = {"recipes/a/books.plan": BOOKS.format("Popular")}
     _, wrong = library({**files, "recipes/a/all.plan": calling("Populer")})
     assert wrong == [
-        "recipes/a/all.plan:2:1: there is no operator or plan 'Populer'; did you mean 'Popular'?"
+        "recipes/a/all.plan:2:1: there is no operator or dataflow 'Populer'; did you mean 'Popular'?"
     ]
     _, wrong = library({**files, "recipes/all.plan": calling("/a/Populer")})
-    assert wrong == ["recipes/all.plan:2:1: there is no plan /a/Populer; did you mean '/a/Popular'?"]
+    assert wrong == ["recipes/all.plan:2:1: there is no dataflow /a/Populer; did you mean '/a/Popular'?"]
     _, wrong = library({"recipes/all.plan": calling("fetsh")})
-    assert wrong == ["recipes/all.plan:2:1: there is no operator or plan 'fetsh'; did you mean 'fetch'?"]
+    assert wrong == ["recipes/all.plan:2:1: there is no operator or dataflow 'fetsh'; did you mean 'fetch'?"]
 
 
 def test_T15_several_plans_of_a_path_are_told_apart_by_their_files() -> None:

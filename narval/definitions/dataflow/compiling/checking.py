@@ -69,7 +69,7 @@ def circle(wiring: Wiring) -> Iterator[Told]:
         first = wiring.matches[wiring.circle[0]].statement
         names = [wiring.matches[at].statement.name for at in (*wiring.circle, wiring.circle[0])]
         way = " → ".join(names)
-        yield first, f"a plan has no circles, found {way}; to repeat something, let a plan call itself"
+        yield first, f"a dataflow has no circles, found {way}; to repeat something, let it call itself"
 
 
 def wrong_types(wiring: Wiring, types: Mapping[str, str], source: PlanSource) -> Iterator[Told]:

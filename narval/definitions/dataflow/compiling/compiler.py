@@ -125,7 +125,7 @@ class _PlanCompiler:
             counted[name] += 1
             matches.append(self._match(at, f"{name}-{counted[name]}", statement))
         if not matches and not self._source.syntax.partial:
-            self.tell(self._source.syntax, "a plan needs at least one operator in its BODY")
+            self.tell(self._source.syntax, "a dataflow needs at least one operator in its BODY")
         return matches
 
     def _match(self, at: int, key: str, statement: Statement) -> Match:
