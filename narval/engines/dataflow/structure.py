@@ -34,7 +34,7 @@ def _finding(graph: DataflowGraph, call: OperatorCall, severity: str, message: s
 
 
 def _branches(graph: DataflowGraph) -> Iterator[Finding]:
-    """What fires on each of the ways that a conditional operator can take."""
+    """The calls that fire on each of the ways that a conditional operator can take."""
     for call in graph.calls:
         if not call.operator.conditional:
             continue
