@@ -20,7 +20,7 @@ changes; held, and before the window of its action; to be done by a receiver tha
 """
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
-"""How a rule or an event ended; a rule of another state than that in which it was taken is passed over."""
+"""The end of a rule or an event; a rule of another state than that in which it was taken is passed over."""
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
