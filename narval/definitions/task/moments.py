@@ -27,14 +27,14 @@ class Moment(NamedTuple):
     seconds: float
 
 
-class Span(NamedTuple):
+class TimeLength(NamedTuple):
     """A length of time in seconds; with `is_clock` the time of the day so long after midnight."""
 
     seconds: float
     is_clock: bool = False
 
 
-def read_time(text: str, zone: tzinfo) -> Moment | Span:
+def read_time(text: str, zone: tzinfo) -> Moment | TimeLength:
     """The time that a text is; a moment that names no zone is one of `zone`.
 
     Raises ValueError with what was expected.
@@ -42,7 +42,7 @@ def read_time(text: str, zone: tzinfo) -> Moment | Span:
     text = text.strip()
     if (clock := _CLOCK.fullmatch(text)) is not None:
         hours, minutes, seconds = map(int, clock.groups())
-        return Span(hours * 3600 + minutes * 60 + seconds, is_clock=True)
+        return TimeLength(hours * 3600 + minutes * 60 + seconds, is_clock=True)
     if _DATED.fullmatch(text):
         return Moment(_dated(text, zone))
     if _PLAIN.fullmatch(text):
@@ -60,10 +60,10 @@ def _parts(pattern: re.Pattern[str], text: str) -> list[float]:
     return [] if found is None else [float(part or 0) for part in found.groups()]
 
 
-def _span(text: str, seconds: float) -> Span:
+def _span(text: str, seconds: float) -> TimeLength:
     if seconds > LONGEST:
         raise ValueError(f"expected no more than a hundred years, got {text!r:.60}")
-    return Span(seconds)
+    return TimeLength(seconds)
 
 
 def _dated(text: str, zone: tzinfo) -> float:

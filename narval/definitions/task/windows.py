@@ -175,7 +175,7 @@ def _clock_of(specs: list[TimeSpec], by: _Reckoning, *operators: str) -> tuple[W
 
 
 def _from(base: float, window: Interval) -> tuple[Interval, ...]:
-    """What of a window is not before the base."""
+    """The part of a window that is not before the base; none where there is no such part."""
     start = max(base, window.start)
     if start < window.end or (start == window.end and window.closed):
         return (Interval(start, window.end, window.closed),)
