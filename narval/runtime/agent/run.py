@@ -95,13 +95,6 @@ class Run(InForce, eq=False):
         self.phase, self.ended, self.error, self.library = phase, at, error, None
         self.transient.clear()
 
-    def wait_for_nothing(self) -> None:
-        """Drop calls, watches and timers."""
-        self.wakes.clear()
-        self.watches.clear()
-        self.calls.clear()
-        self.abandoned.clear()
-
     def join(self, family: int, depth: int) -> None:
         """Belong to a top-level run, so many calls below it."""
         self.family, self.depth = family, depth
