@@ -29,7 +29,8 @@ class Kind(NamedTuple):
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
     itself. Runs of other kinds follow the same definitions with engines of their own: `besides` has the
     packages of these by kind of run. One of them may be `standing`: of that there is one run for each
-    definition that is loaded, which begins by itself and never ends.
+    definition that is loaded, which begins by itself and never ends. Of the kind `cases` a run begins with
+    each object that is put to a definition.
     `suffixes` and `roots` are those of its files: a kind without roots is written as text, one without
     suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
@@ -38,6 +39,7 @@ class Kind(NamedTuple):
     library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library, and one
     that `asks` people has `doubts` there as well, which are about those of a home.
     What is `inline` stands in cookbooks and in steps too: its parser has `read_within` (P8).
+    A kind that is no `node` has a name that processes leave to their authors, as the type of nodes.
     """
 
     definitions: str
@@ -50,8 +52,10 @@ class Kind(NamedTuple):
     warns: bool = False
     asks: bool = False
     inline: bool = False
+    node: bool = True
     besides: Mapping[str, str] = {}
     standing: str = ""
+    cases: str = ""
 
     @property
     def runs(self) -> Mapping[str, str]:
@@ -102,6 +106,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
+    "task": Kind("narval.definitions.task", suffixes=(".task",), node=False),
 }
 """The kinds by name."""
 
