@@ -222,7 +222,7 @@ def told(decision: InstanceDecision) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
-    """Tell the case where the object goes; a case whose object came to ABORT waits for that, be it nowhere."""
+    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere."""
     state = decision.state
     if state.case and (state.routes or ABORT in decision.definition.routes):
         sent = moves.routed(decision, state.routes, state.object)

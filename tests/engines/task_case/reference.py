@@ -1,4 +1,4 @@
-"""A slow reference of cases: the rules said once more, over plain lists, with nothing counted or kept in order."""
+"""A slow reference of cases: the rules said once more, over plain lists, with nothing counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to the objects of a case, it is as the slow reference says, and keeps what always holds (K47).
+"""Whatever happens to the objects of a case, it is as the slow reference says, and its rules hold (K47).
 
 That what was recorded makes the same state again, at every event, is checked by the dialogue (K69).
 """
@@ -213,7 +213,7 @@ class Course(RuleBasedStateMachine):
             return
         if self.reference.status == "blocked":
             return
-        with pytest.raises(Refusal, match="is held|is over|is committed|is aborted|is cancelled"):
+        with pytest.raises(Refusal, match=r"is held|is over|is committed|is aborted|is cancelled"):
             self.cases.says(self.case, "retry", object=thing, type="g.a")
 
     # --- what holds -------------------------------------------------------------------------------------
