@@ -1,4 +1,4 @@
-"""Tasks as written, with their servers and cases: what the three engines say to each other fits (K39, K47)."""
+"""Tasks as written, with servers and cases: what the three engines say to each other fits (K39, K47)."""
 
 from __future__ import annotations
 
