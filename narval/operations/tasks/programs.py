@@ -1,0 +1,284 @@
+"""Operations of programs that work as tasks (K48–K60): begin, take an object, move, raise, wait, end.
+
+A program has a handle, `RUN.SECRET`, which is asked for by each of them. Of the secret that `task_init` gives,
+its hash is kept; a program that is the code of a task has the id of its call instead, as long as that goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import Any
+
+from narval.definitions.task.definition import TaskDefinition
+from narval.engines.events import Plain
+from narval.engines.task.state import InstanceState
+from narval.errors import RequestError, TaskRefusedError, WorkRefusedError
+from narval.memory.elements.element import Origin
+from narval.operations.asker import PROGRAM, Asker
+from narval.operations.documents import add_all, admitted, raise_if_over_limit
+from narval.operations.lookup import command, files_of
+from narval.operations.registry import operation
+from narval.operations.tasks.telling import KIND, server_of, told, type_of
+from narval.operations.work.items import onlooker
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.turn import Turn
+from narval.runtime.daemon.daemon import Daemon
+
+LEASE = 3600.0
+"""Seconds without a call after which a program counts as dead (K58)."""
+
+MODES = ("", "sync", "async")
+
+
+@operation("write")
+async def task_init(
+    daemon: Daemon, name: str, role: str = "", lease: float = LEASE, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Begin an instance of a task type for a program (K48); its `task` is the handle for all that follows.
+
+    Who asks must be among the users of the type, and hold one of its roles, if it names any (KA23); `role` is
+    the one in which they work, without it the first that fits. Without a call for `lease` seconds, the
+    program counts as dead.
+    """
+    definition = type_of(daemon, name)
+    if definition.is_global:
+        raise TaskRefusedError("global-event", f"{name} is a global event: it is raised (narval task raise)")
+    if not lease > 0:
+        raise RequestError(f"expected a lease of some seconds, got {lease:g}")
+    user, role = _right(daemon, asker, definition, role)
+    secret = secrets.token_hex(16)
+    environment = {
+        "user": user,
+        "role": role,
+        "program": "yes",
+        "handle": _hash_of(secret),
+        "lease": f"{lease:g}",
+    }
+
+    def work(turn: Turn) -> Run:
+        raise_if_over_limit(turn, (), runs=1)
+        origin = asker.origin()
+        begun = turn.start(definition.full_name, kind=KIND, environment=environment, origin=origin)
+        assert begun is not None, definition.full_name
+        return begun
+
+    run = await daemon.host.submit(work)
+    return {"task": f"{run.eid}.{secret}", "run": run.eid, "type": run.name, "user": user, "role": role}
+
+
+def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) -> tuple[str, str]:
+    """The person who works, and the role in which they do (K10, K11, KA23). Raises TaskRefusedError."""
+    people, name = daemon.agent.lookup.people, definition.full_name
+    try:
+        person = onlooker(daemon, asker) or ""
+    except WorkRefusedError as error:
+        raise TaskRefusedError(error.kind, str(error)) from None
+    wanted = ", ".join([*definition.users, *definition.roles])
+    if not person:
+        if wanted or role:
+            who = f"is for {wanted}" if wanted else f"is asked for in the role {role}"
+            raise TaskRefusedError("not-eligible", f"{name} {who}; name a person of etc/people.toml (--as)")
+        return "", ""
+    if definition.users and person not in definition.users:
+        raise TaskRefusedError("not-eligible", f"{name} is for {wanted}, not for {person}")
+    if role and people.role_of(person, (role,)) is None:
+        held = ", ".join(people.roles_of(person)) or "none"
+        raise TaskRefusedError("no-role", f"{person} does not hold the role {role}, but {held}")
+    if role and definition.roles and role not in definition.roles:
+        raise TaskRefusedError(
+            "no-role", f"{name} is done in the role {' or '.join(definition.roles)}, not {role}"
+        )
+    found = role or people.role_of(person, definition.roles) or ""
+    if definition.roles and not found:
+        held = ", ".join(people.roles_of(person)) or "none"
+        wanted = " or ".join(definition.roles)
+        raise TaskRefusedError("not-eligible", f"{name} is done in the role {wanted}; {person} holds {held}")
+    return person, found
+
+
+# --- by handle --------------------------------------------------------------------------------------------
+
+
+def instance_of(daemon: Daemon, task: str) -> Run:
+    """The instance of a handle. Raises TaskRefusedError."""
+    number, _, secret = task.partition(".")
+    run = daemon.agent.runs.get(int(number)) if number.isdecimal() else None
+    if run is None or run.engine.definition_kind != KIND or not secret:
+        wanted = f"the handle that `{command(daemon, 'task init TYPE')}` prints (NARVAL_TASK)"
+        raise TaskRefusedError("no-task", f"expected {wanted}, got {number + '.…' if secret else task!r:.40}")
+    if not run.active:
+        told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
+        raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
+    state = run.state
+    ours = isinstance(state, InstanceState) and hmac.compare_digest(state.handle, _hash_of(secret))
+    calls = (daemon.host.dispatcher.outside_id(call) for call in run.calls)
+    if not ours and not any(hmac.compare_digest(call.encode(), secret.encode()) for call in calls):
+        raise TaskRefusedError("no-task", f"that is not the handle of task {run.eid} of {run.name}")
+    return run
+
+
+def _hash_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@operation("write")
+async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Take the next object of the queue (K57): it is in the initial state then. It waits so many seconds for
+    one; `object` is None where none has come.
+    """
+    run = instance_of(daemon, task)
+    answer = await told(daemon, asker, run, "get", {}, wait=wait) or {}
+    return _with_object(daemon, run, answer)
+
+
+def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, Any]:
+    eid = answer.get("object") or 0
+    element = daemon.agent.memory.element(eid) if eid else None
+    return {
+        "task": run.eid,
+        "object": eid or None,
+        "xml": element.xml.decode() if element is not None else None,
+        "case": answer.get("case") or None,
+        "state": answer.get("state") or None,
+    }
+
+
+@operation("write")
+async def task_assert(daemon: Daemon, task: str, state: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Move the task along an edge to a state (K49); in a terminal one it is done with its object."""
+    run = instance_of(daemon, task)
+    answer = await told(daemon, asker, run, "assert", {"state": state}, wait=None)
+    return {"task": run.eid, **(answer or {})}
+
+
+@operation("read")
+async def task_state(daemon: Daemon, task: str) -> dict[str, Any]:
+    """The state of the task (K50), with its object as it is now."""
+    run = instance_of(daemon, task)
+    state = run.state
+    found = {"object": state.object, "case": state.case, "state": state.state}
+    return {**_with_object(daemon, run, found), "type": run.name, "user": state.user, "role": state.role}
+
+
+@operation("write")
+async def task_down(daemon: Daemon, task: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End the instance (K55): an object that it still has goes back to the queue."""
+    run = instance_of(daemon, task)
+    await told(daemon, asker, run, "down", {}, wait=None)
+    return {"task": run.eid, "down": True}
+
+
+@operation("write")
+async def task_raise(
+    daemon: Daemon,
+    event: str,
+    name: str = "",
+    parameters: list[str] | None = None,
+    mode: str = "",
+    elements: list[bytes] | None = None,
+    with_object: bool = False,
+    users: list[str] | None = None,
+    roles: list[str] | None = None,
+    task: str = "",
+    wait: float | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Raise an event: within the task of a handle (K51), or at the type `name`, or a global one (K41, K52).
+
+    `mode` is sync, async, or "" for the rule's own word. It may carry an object: a new one, or that of the
+    `task`, which has it no more (K59). Only instances of these `users` and `roles` get it. A synchronous one
+    returns with its `result` (done, expired, failed), or with None when `wait` seconds are over.
+    """
+    run = instance_of(daemon, task) if task else None
+    if not name:
+        target = daemon.agent.library.get(KIND, event)
+        if isinstance(target, TaskDefinition) and target.rule is not None:
+            name, event = event, target.rule.event
+        elif run is not None:
+            return await _raise_within(
+                daemon, asker, run, event, bool(parameters or mode or elements or with_object)
+            )
+        else:
+            told_how = "name the TYPE that is to hear it, or the handle of a task (NARVAL_TASK)"
+            raise TaskRefusedError("no-type", f"{event} is no global event: {told_how}")
+    if mode not in MODES:
+        raise RequestError(f"expected mode to be sync or async, got {mode!r:.40}")
+    definition = type_of(daemon, name)
+    arguments: dict[str, Plain] = {
+        "event": event,
+        "parameters": list(parameters or ()),
+        "mode": mode,
+        "users": list(users or ()),
+        "roles": list(roles or ()),
+        "raiser": run.eid if run is not None else 0,
+        "object": 0,
+        "case": 0,
+    }
+    if with_object:
+        arguments |= _own_object(run)
+    elif elements:
+        arguments["object"] = await _add_one(daemon, elements, asker.origin())
+    server = server_of(daemon, definition)
+    answer = await told(daemon, asker, server, "raise", arguments, wait=wait)
+    found = answer or {}
+    return {"type": definition.full_name, "event": found.get("event"), "result": found.get("result")}
+
+
+async def _raise_within(daemon: Daemon, asker: Asker, run: Run, event: str, has_more: bool) -> dict[str, Any]:
+    if has_more:
+        raise RequestError(f"{event} is raised within task {run.eid}, without anything else; name a TYPE")
+    answer = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=None)
+    return {"task": run.eid, "event": event, **(answer or {})}
+
+
+def _own_object(run: Run | None) -> dict[str, Plain]:
+    state = run.state if run is not None else None
+    if run is None or not isinstance(state, InstanceState) or not state.object:
+        whose = f"task {run.eid} has none" if run is not None else "name its task (NARVAL_TASK)"
+        raise TaskRefusedError("no-object", f"expected the object of a task to go with the event: {whose}")
+    return {"object": state.object, "case": state.case}
+
+
+async def _add_one(daemon: Daemon, elements: list[bytes], origin: Origin | None) -> int:
+    found = await admitted(files_of(daemon).schemas, elements)
+    if len(found) != 1:
+        raise RequestError(f"an event carries one object, got {len(found)}")
+
+    def work(turn: Turn) -> int:
+        raise_if_over_limit(turn, found)
+        return add_all(turn, found, origin)[0]
+
+    return int(await daemon.host.submit(work))
+
+
+@operation("write")
+async def task_wait(
+    daemon: Daemon,
+    task: str,
+    event: str,
+    end: bool = False,
+    timeout: float | None = None,
+    wait: float | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Wait until an event is raised for the task (K53), or with `end` until its action was done (K54).
+
+    One that was raised before and not waited for counts (KA12). `timed_out` tells that none came within
+    `timeout` seconds, None without a limit. It returns after `wait` seconds in any case, with `event` None.
+    """
+    run = instance_of(daemon, task)
+    until = daemon.rounds.clock.now() + timeout if timeout is not None else None
+    arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
+    server = server_of(daemon, type_of(daemon, run.name))
+    found = await told(daemon, asker, server, "wait", arguments, wait=wait) or {}
+    return {
+        "task": run.eid,
+        "event": found.get("event"),
+        "parameters": found.get("parameters") or [],
+        "result": found.get("result"),
+        "timed_out": bool(found.get("timeout")),
+    }
