@@ -27,8 +27,11 @@ class Kind(NamedTuple):
     """A kind of definitions: the packages that read and run them, and the marks of their files.
 
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
-    itself. `suffixes` and `roots` are those of its files: a kind without roots is written as text, one
-    without suffixes is found in modules (N30).
+    itself. Runs of other kinds follow the same definitions with engines of their own: `besides` has the
+    packages of these by kind of run. One of them may be `standing`: of that there is one run for each
+    definition that is loaded, which begins by itself and never ends.
+    `suffixes` and `roots` are those of its files: a kind without roots is written as text, one without
+    suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
     (section 9).
     One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
@@ -47,6 +50,13 @@ class Kind(NamedTuple):
     warns: bool = False
     asks: bool = False
     inline: bool = False
+    besides: Mapping[str, str] = {}
+    standing: str = ""
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The packages of its engines, by kind of run."""
+        return {self.run: self.engine, **self.besides} if self.engine else {}
 
 
 KINDS: dict[str, Kind] = {

@@ -29,13 +29,11 @@ log = logging.getLogger("narval.turn")
 class Controls:
     """Executes control elements, within a transaction.
 
-    With `record_only` a start-plan at="start" is left to the next daemon.
+    With one that is `record_only` a start-plan at="start" is left to the next daemon.
     """
 
-    def __init__(
-        self, transaction: Transaction, schema_fault: Callable[[bytes], str | None], *, record_only: bool
-    ) -> None:
-        self._transaction, self._schema_fault, self._record_only = transaction, schema_fault, record_only
+    def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
+        self._transaction, self._schema_fault = transaction, schema_fault
         self._paced: dict[int, float] = {}
         """The beginning of the last that descends from a run and follows its definition, by that run."""
 
@@ -52,7 +50,7 @@ class Controls:
             self._transaction.request_quit()
             return
         root = parse(element.xml)
-        if self._record_only and root.get("at") == "start":
+        if self._transaction.record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
         name = root.get(TARGET, "")
         transaction, agent = self._transaction, self._transaction.agent

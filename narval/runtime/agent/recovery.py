@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from narval.definitions.library import Library
 from narval.engines.commands import SIGNAL
 from narval.engines.events import Caller, Returned
-from narval.engines.registry import engine_of_run
+from narval.engines.registry import engine_of_run, standing_kinds
 from narval.errors import StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
@@ -34,6 +34,9 @@ Read = Callable[[], Sized]
 
 PIECE, RUNS = 500, 25
 """So many rows, and so many runs under way, are restored without a break: about 3 ms (G10)."""
+
+GONE = "gone"
+"""The fact of the store that names the standing runs whose definitions are loaded no more."""
 
 Result = TypeVar("Result")
 
@@ -149,8 +152,12 @@ def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
                 latest = max(latest, rebuild(agent, run, (), histories.get(run.eid)))
             except UnreadableError as error:
                 run.lose(str(error))
+    standing = frozenset(standing_kinds().values())
     for run in agent.runs.active.values():
         _nest(agent, run)
+        if run.kind in standing:
+            agent.signals.standing[run.name] = run.eid
+    agent.signals.lack(frozenset(agent.store.meta.get(GONE, "").split()))
     _restore_queue(agent)
     _restore_signals(agent)
     yield from _restoring_jobs(agent)

@@ -124,12 +124,12 @@ class Run(InForce, eq=False):
     # --- its state --------------------------------------------------------------------------------------
 
     def load(self, definition: Any, state: Any = None) -> None:
-        """Follow a definition from a state, or from one that has still to be read."""
+        """Follow a definition from a state; None: from one that the journal has."""
         self.definition, self.state = definition, state
 
-    def release_state(self) -> None:
-        """Drop state and definition: from now on the journal has them."""
-        self.definition = self.state = None
+    def follow(self, definition: Any) -> None:
+        """Go on by another version of its definition, and call the current ones of others."""
+        self.definition, self.digest, self.library = definition, definition.digest, None
 
     def recall(self, past: tuple[tuple[str, ...], int]) -> None:
         """Know of a state that does not change any more."""

@@ -22,7 +22,7 @@ from narval.engines.events import (
     Signalled,
     Started,
 )
-from narval.engines.registry import engine_of, runnable
+from narval.engines.registry import engine_of, engine_of_run, runnable
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
@@ -38,6 +38,7 @@ def start_run(
     elements: tuple[int, ...] = (),
     *,
     kind: str | None = None,
+    run_kind: str = "",
     caller: Caller | None = None,
     attempt: int = 0,
     resume: Resume | None = None,
@@ -48,7 +49,8 @@ def start_run(
     definition: Definition | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
+    when there is none, or one that `cannot_start`. With a `run_kind` the run is of that kind, where several
+    follow such definitions. Only some kinds have an `environment` from the start.
     `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
     caller gives it `inputs`. With a `definition`, that very version is run.
     """
@@ -57,9 +59,9 @@ def start_run(
     if definition is None:
         known = agent.lookup.definition
         definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
-    if definition is None or cannot_start(definition) is not None:
+    if definition is None or (not run_kind and cannot_start(definition) is not None):
         return None
-    engine = engine_of(definition.kind)
+    engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {})
@@ -88,6 +90,8 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
+    if agent.signals.standing.get(run.name) == run.eid:
+        del agent.signals.standing[run.name]
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))

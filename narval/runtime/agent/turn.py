@@ -50,10 +50,10 @@ class Turn:
 
     def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
         self.agent, self.surroundings = agent, surroundings
-        self.transaction = Transaction(agent)
+        self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
         self.view = TurnView(agent, surroundings, self._effects.apply)
-        self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
+        self._controls = Controls(self.transaction, surroundings.schema_fault)
         self.add, self.execute_control = self._controls.add, self._controls.execute
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin

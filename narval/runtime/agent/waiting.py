@@ -78,11 +78,13 @@ class Watches:
 class Signals:
     """The calls by which runs tell one another something, and that are not answered yet (K52).
 
-    `standing` are the standing runs, by the full name of what they follow.
+    `standing` are the standing runs, by the full name of what they follow, and `gone` those of them that have
+    been told that it is loaded no more.
     """
 
     def __init__(self) -> None:
         self.standing: dict[str, int] = {}
+        self.gone: frozenset[str] = frozenset()
         self._heard: dict[int, dict[str, int]] = {}
         """By the run that is to answer, the calls, each with the run that made it."""
 
@@ -90,6 +92,10 @@ class Signals:
         """The run that a call tells; 0 where there is none."""
         told = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
         return told if isinstance(told, int) else 0
+
+    def lack(self, names: frozenset[str]) -> None:
+        """Know the standing runs whose definitions are gone."""
+        self.gone = names
 
     def add(self, hearer: int, call: str, caller: int) -> None:
         """Wait for an answer."""

@@ -9,3 +9,6 @@ ROW = Kind(
     suffixes=(".countdown",),
 )
 """The row of the table of kinds."""
+
+WITH_DESKS = ROW._replace(besides={"countdown-desk": "tests.house.countdown.desk"}, standing="countdown-desk")
+"""The same, with a standing run for each countdown."""

@@ -139,7 +139,7 @@ class AgentHost:
             self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
-            run.release_state()
+            run.load(None)
             if run.phase == "failed":
                 self._main_loop.rounds.failed.append((self.agent, run))
                 self._log_failure(run)
