@@ -15,11 +15,11 @@ from narval.definitions.task.definition import TaskDefinition
 from narval.engines.events import Plain
 from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError, WorkRefusedError
-from narval.memory.elements.element import Origin
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.documents import add_all, admitted, raise_if_over_limit
-from narval.operations.lookup import command, files_of
+from narval.operations.documents import raise_if_over_limit
+from narval.operations.lookup import command
 from narval.operations.registry import operation
+from narval.operations.tasks.putting import begin_with_event
 from narval.operations.tasks.telling import KIND, server_of, told, type_of
 from narval.operations.work.items import onlooker
 from narval.runtime.agent.run import Run
@@ -125,10 +125,14 @@ def _hash_of(secret: str) -> str:
 
 @operation("write")
 async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take the next object of the queue (K57): it is in the initial state then. It waits so many seconds for
-    one; `object` is None where none has come.
+    """Take the next object of the queue (K57), in the initial state; one that the task has yet is given again.
+
+    It waits so many seconds for one; `object` is None where none has come.
     """
     run = instance_of(daemon, task)
+    state = run.state
+    if isinstance(state, InstanceState) and state.stage == "work" and state.object:
+        return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
     answer = await told(daemon, asker, run, "get", {}, wait=wait) or {}
     return _with_object(daemon, run, answer)
 
@@ -146,20 +150,28 @@ def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, 
 
 
 @operation("write")
-async def task_assert(daemon: Daemon, task: str, state: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Move the task along an edge to a state (K49); in a terminal one it is done with its object."""
+async def task_assert(
+    daemon: Daemon, task: str, state: str, wait: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Move the task along an edge to a state (K49); in a terminal one it is done with its object.
+
+    It returns when the scripts of the states are through, or after `wait` seconds.
+    """
     run = instance_of(daemon, task)
-    answer = await told(daemon, asker, run, "assert", {"state": state}, wait=None)
+    answer = await told(daemon, asker, run, "assert", {"state": state}, wait=wait)
     return {"task": run.eid, **(answer or {})}
 
 
 @operation("read")
 async def task_state(daemon: Daemon, task: str) -> dict[str, Any]:
-    """The state of the task (K50), with its object as it is now."""
+    """The state of the task (K50), its object as it is now, and the states to which edges lead from there."""
     run = instance_of(daemon, task)
     state = run.state
     found = {"object": state.object, "case": state.case, "state": state.state}
-    return {**_with_object(daemon, run, found), "type": run.name, "user": state.user, "role": state.role}
+    here = run.definition.states.get(state.state)
+    following = sorted({*here.edges.values()}) if here is not None else []
+    who = {"type": run.name, "user": state.user or None, "role": state.role or None}
+    return {**_with_object(daemon, run, found), **who, "next": following}
 
 
 @operation("write")
@@ -189,69 +201,46 @@ async def task_raise(
     """Raise an event: within the task of a handle (K51), or at the type `name`, or a global one (K41, K52).
 
     `mode` is sync, async, or "" for the rule's own word. It may carry an object: a new one, or that of the
-    `task`, which has it no more (K59). Only instances of these `users` and `roles` get it. A synchronous one
-    returns with its `result` (done, expired, failed), or with None when `wait` seconds are over.
+    `task`, which has it no more (K59); of a new one a case begins. Only instances of these `users` and `roles`
+    get it. A synchronous one returns with its `result` (done, expired, failed), or with None when `wait` seconds
+    are over.
     """
     run = instance_of(daemon, task) if task else None
+    if mode not in MODES:
+        raise RequestError(f"expected mode to be sync or async, got {mode!r:.40}")
+    said: dict[str, Plain] = {
+        "parameters": list(parameters or ()),
+        "mode": mode,
+        "users": list(users or ()),
+        "roles": list(roles or ()),
+    }
     if not name:
         target = daemon.agent.library.get(KIND, event)
         if isinstance(target, TaskDefinition) and target.rule is not None:
             name, event = event, target.rule.event
         elif run is not None:
-            return await _raise_within(
-                daemon, asker, run, event, bool(parameters or mode or elements or with_object)
-            )
+            if with_object or elements or any(said.values()):
+                raise RequestError(f"{event} is raised within task {run.eid}, with nothing else; name a TYPE")
+            found = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=wait)
+            return {"task": run.eid, "event": event, **(found or {})}
         else:
-            told_how = "name the TYPE that is to hear it, or the handle of a task (NARVAL_TASK)"
-            raise TaskRefusedError("no-type", f"{event} is no global event: {told_how}")
-    if mode not in MODES:
-        raise RequestError(f"expected mode to be sync or async, got {mode!r:.40}")
+            how = "name the TYPE that is to hear it, or the task whose event it is (NARVAL_TASK)"
+            raise TaskRefusedError("no-type", f"{event} is no global event: {how}")
     definition = type_of(daemon, name)
-    arguments: dict[str, Plain] = {
-        "event": event,
-        "parameters": list(parameters or ()),
-        "mode": mode,
-        "users": list(users or ()),
-        "roles": list(roles or ()),
-        "raiser": run.eid if run is not None else 0,
-        "object": 0,
-        "case": 0,
-    }
-    if with_object:
-        arguments |= _own_object(run)
-    elif elements:
-        arguments["object"] = await _add_one(daemon, elements, asker.origin())
-    server = server_of(daemon, definition)
-    answer = await told(daemon, asker, server, "raise", arguments, wait=wait)
-    found = answer or {}
-    return {"type": definition.full_name, "event": found.get("event"), "result": found.get("result")}
-
-
-async def _raise_within(daemon: Daemon, asker: Asker, run: Run, event: str, has_more: bool) -> dict[str, Any]:
-    if has_more:
-        raise RequestError(f"{event} is raised within task {run.eid}, without anything else; name a TYPE")
-    answer = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=None)
-    return {"task": run.eid, "event": event, **(answer or {})}
-
-
-def _own_object(run: Run | None) -> dict[str, Plain]:
-    state = run.state if run is not None else None
-    if run is None or not isinstance(state, InstanceState) or not state.object:
-        whose = f"task {run.eid} has none" if run is not None else "name its task (NARVAL_TASK)"
-        raise TaskRefusedError("no-object", f"expected the object of a task to go with the event: {whose}")
-    return {"object": state.object, "case": state.case}
-
-
-async def _add_one(daemon: Daemon, elements: list[bytes], origin: Origin | None) -> int:
-    found = await admitted(files_of(daemon).schemas, elements)
-    if len(found) != 1:
-        raise RequestError(f"an event carries one object, got {len(found)}")
-
-    def work(turn: Turn) -> int:
-        raise_if_over_limit(turn, found)
-        return add_all(turn, found, origin)[0]
-
-    return int(await daemon.host.submit(work))
+    if with_object and (run is None or elements):
+        whose = "the object of a task needs that (NARVAL_TASK)" if run is None else "one object, not two"
+        raise RequestError(f"an event carries an object: expected {whose}")
+    answer: dict[str, Any] = {"type": definition.full_name, "event": None, "result": None}
+    if elements:
+        case = await begin_with_event(daemon, asker, definition, event, said, elements)
+        return {**answer, "case": case}
+    if run is not None:
+        carried = {"type": definition.full_name, "event": event, "carries": with_object, **said}
+        found = await told(daemon, asker, run, "raise", carried, wait=wait)
+    else:
+        raised = {"event": event, "raiser": 0, "object": 0, "case": 0, **said}
+        found = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
+    return {**answer, **(found or {})}
 
 
 @operation("write")

@@ -9,7 +9,6 @@ from typing import Any
 
 from narval.engines.task.state import InstanceState
 from narval.engines.task_case.state import CaseState
-from narval.engines.task_server.state import TaskServerState
 from narval.errors import RequestError, UnreadableError
 from narval.memory.lineage import current
 from narval.operations.json_forms import moment
@@ -79,7 +78,7 @@ class _Versions:
                 self.instances.add(line["instance"])
                 self.eids |= {line["was"], line["now"]}
             elif line["what"] == "ObjectMoved":
-                self.types.add(line["at_type"])
+                self.types.add(line["task"])
         if here := state.members[self.identity].instance:
             self.instances.add(here)
         for eid in (self.identity, current(daemon.agent.memory, self.identity) or 0):
@@ -226,11 +225,7 @@ def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float],
     """The seconds that an object waited in the queue of a type before each time it was taken."""
     waited, begins = 0.0, sorted(begins)
     for line in _facts(daemon, versions.case):
-        if (
-            line["what"] == "ObjectPut"
-            and line.get("object") == versions.identity
-            and line["at_type"] == name
-        ):
+        if line["what"] == "ObjectPut" and line.get("object") == versions.identity and line["task"] == name:
             taken = next((begin for begin in begins if begin >= line["at"]), now)
             waited += taken - line["at"]
     return waited

@@ -27,6 +27,7 @@ from narval.runtime.system.clock import Clock
 from narval.surfaces.python.forward import ask, at_once, forward
 from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
+from narval.surfaces.python.tasks import OfTasks
 from narval.surfaces.python.work import OfWork
 
 Given = str | bytes | Element | etree._Element
@@ -73,7 +74,7 @@ class OfMessages:
         return list(ask(self, on_agents.send, to, given, keep)["messages"])
 
 
-class Agent(OfProcesses, OfMessages, OfWork):
+class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:
