@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from narval.engines.run_state import apply_table
 from narval.engines.task.changes import (
     AskerSet,
+    CallAsked,
     CallBack,
     CallDropped,
-    CallAsked,
     CodeBegan,
     CodeOver,
     EndingBegan,
@@ -91,7 +91,7 @@ def _forget_results(state: InstanceState) -> None:
 
 def _entered(state: InstanceState, change: StateEntered) -> None:
     state.state, state.since = change.state, change.at
-    state.stage = "entered" if change.terminal else "work"
+    state.stage = "entered" if change.terminal else "busy"
     if change.exposed:
         state.exposed = change.state
     if change.terminal or change.state == state.goal:

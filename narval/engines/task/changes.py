@@ -67,7 +67,7 @@ class ObjectTaken(TaskChange, frozen=True):
 
 
 class ObjectAdopted(TaskChange, frozen=True):
-    """It works on the object that an event brought, having had none (K39)."""
+    """The object that an event brought is that of the instance, which had none (K39)."""
 
     object: int
     case: int = 0
@@ -89,7 +89,7 @@ class StateEntered(TaskChange, frozen=True):
 
 
 class StageReached(TaskChange, frozen=True):
-    """It goes on with what follows a terminal state."""
+    """The next stage after a terminal state was reached."""
 
     stage: str
 
@@ -133,7 +133,7 @@ class CodeOver(TaskChange, frozen=True):
 
 
 class GoalSet(TaskChange, frozen=True):
-    """It walks to a state from now on."""
+    """A state was chosen, to walk to."""
 
     goal: str
 
@@ -180,7 +180,7 @@ class SignalKept(TaskChange, frozen=True):
 
 
 class SignalLeft(TaskChange, frozen=True):
-    """It is the turn of a signal, or nobody waits for its answer any more."""
+    """A signal has its turn, or nobody waits for its answer any more."""
 
     signal: str
 
@@ -192,7 +192,7 @@ class AskerSet(TaskChange, frozen=True):
 
 
 class ObjectDone(TaskChange, frozen=True):
-    """It is through with its object, and takes another when it is asked to."""
+    """The object is done; the next is taken when it is asked for."""
 
     at: float
 

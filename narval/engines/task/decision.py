@@ -7,8 +7,8 @@ from typing import Any
 from narval.definitions.task.definition import FORWARD, PREDEFINED, TaskDefinition
 from narval.definitions.task.script import Script
 from narval.engines import commands
-from narval.engines.assignment import Slot, assign
-from narval.engines.candidates import CandidateSearch
+from narval.engines.calls.assignment import Slot, assign
+from narval.engines.calls.candidates import CandidateSearch
 from narval.engines.decision import Decision, Inputs
 from narval.engines.events import Failure, Plain
 from narval.engines.task.changes import AskerSet, CallAsked, ObjectAdopted, TaskChange

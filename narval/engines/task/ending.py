@@ -31,7 +31,7 @@ def begin_end(
             if purpose == "take":
                 decision.command(commands.CancelCall(call))
         moves.give_up(decision, *_UNDER_WAY)
-    is_there = bool(state.object) and state.stage in ("work", "entered", "routes") and not state.compensates
+    is_there = bool(state.object) and state.stage in ("busy", "entered", "routes") and not state.compensates
     for signal in tuple(state.line):
         decision.change(SignalLeft(signal))
         decision.turn_down(signal, "over", f"instance {state.eid} ends: {outcome}")

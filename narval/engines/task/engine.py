@@ -52,7 +52,7 @@ def begin(run: int, definition: TaskDefinition) -> InstanceState:
 
 
 def read_environment(values: dict[str, object]) -> dict[str, str]:
-    """What an instance is told when it begins, without what is None."""
+    """The attributes that an instance begins with, without those that are None."""
     return {name: str(value) for name, value in values.items() if value is not None}
 
 

@@ -62,7 +62,7 @@ def waiting_for(
     if state.program:
         yield Wait(where, "person", "its program to ask for something", until=state.lease_until)
     found = definition.states.get(state.state)
-    if state.stage == "work" and found is not None:
+    if state.stage == "busy" and found is not None:
         yield from _ways_on(found)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.task.script import Operand, Perform
+from narval.engines.calls.outputs import judge
 from narval.engines.events import Failure, Plain, Returned
-from narval.engines.outputs import judge
 from narval.engines.task.changes import CallAsked, ObjectReplaced, PiecesMade, RouteChosen
 from narval.engines.task.decision import InstanceDecision
 from narval.engines.task.state import ScriptFrame

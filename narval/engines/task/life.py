@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narval.definitions.kinds import ASKING
 from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION, FORWARD
 from narval.engines import commands
 from narval.engines.events import Plain, Returned
@@ -20,10 +21,6 @@ from narval.engines.task.decision import InstanceDecision
 from narval.engines.task.signals import hear
 from narval.engines.task.state import ScriptFrame
 from narval.engines.task.values import ScriptFault
-
-WORK = "work"
-"""The kind of the calls by which people are asked."""
-
 
 # --- going on -------------------------------------------------------------------------------------------
 
@@ -50,7 +47,7 @@ def _step(decision: InstanceDecision) -> bool:
             moves.script_over(decision)
         return True
     match state.stage:
-        case "work" if state.goal and state.goal != state.state:
+        case "busy" if state.goal and state.goal != state.state:
             moves.walk(decision, state.goal)
             return True
         case "entered":
@@ -72,7 +69,7 @@ def _step(decision: InstanceDecision) -> bool:
     if state.line:
         hear(decision)
         return True
-    return state.stage == "work" and not state.code and _begin_code(decision)
+    return state.stage == "busy" and not state.code and _begin_code(decision)
 
 
 # --- objects --------------------------------------------------------------------------------------------
@@ -144,7 +141,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
         )
     elif definition.is_interactive:
         decision.change(CodeBegan(call))
-        decision.call(call, WORK, definition.full_name, near)
+        decision.call(call, ASKING, definition.full_name, near)
     else:
         return False
     return True
@@ -153,7 +150,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
     """Walk on after the code, or to what a person answered. Raises ScriptFault."""
     definition = decision.definition
-    eids = functions.keep(decision, event, definition.code or (WORK, definition.full_name), reserved)
+    eids = functions.keep(decision, event, definition.code or (ASKING, definition.full_name), reserved)
     decision.change(CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]

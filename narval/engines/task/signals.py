@@ -70,7 +70,7 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     """Do the action of a rule, if the instance is in its state still (KA5)."""
     state, said = decision.state, kept.arguments
     event, where, rule = _text(said, "name"), _text(said, "state"), _number(said, "rule")
-    if state.stage != "work" or state.state != where:
+    if state.stage != "busy" or state.state != where:
         decision.ask(commands.Answer(signal, {"state": False}))
         return
     rules = decision.definition.rules_for(where, event)
@@ -113,7 +113,7 @@ def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> No
 
 
 def _need_state(decision: InstanceDecision) -> None:
-    if decision.state.stage != "work":
+    if decision.state.stage != "busy":
         raise RefusedSignal("no-object", "it is in no state: it has no object; get one first")
 
 
@@ -182,7 +182,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     target = decision.named(_text(event.arguments, "state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
         decision.refuse(event, "no-state", f"expected a terminal state, got {target!r:.80}")
-    elif decision.state.stage != "work":
+    elif decision.state.stage != "busy":
         decision.refuse(event, "no-object", "it is at work on nothing that could be finished")
     else:
         why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"

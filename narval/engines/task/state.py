@@ -22,9 +22,9 @@ INSTANCE_MOVES: Moves = {
 GONE = "gone"
 """The purpose of a call that was given up and is not back yet."""
 
-Stage = Literal["", "work", "entered", "routes", "told", "after"]
-"""Where it is with its object: it has none; at work; a terminal state was entered; the routing script runs;
-the case was told; the compensators are through and ON ABORT runs.
+Stage = Literal["", "busy", "entered", "routes", "told", "after"]
+"""The stages of the work on an object: there is none; it is under way; a terminal state was entered; the
+routing script runs; the case was told; the compensators are through and ON ABORT runs.
 """
 
 ScriptKind = Literal["leaving", "assert", "action", "routes"]
@@ -60,8 +60,8 @@ class KeptSignal(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A type that an object goes `to`: the work object, or one that an event brought; or the `part` of it that
-    has this number, from 1.
+    """A type that an object goes `to`: the work object, or one that an event brought; or the `part` of it
+    that has this number, from 1.
     """
 
     to: str
@@ -73,10 +73,10 @@ class InstanceState(RunState, omit_defaults=True):
     """An instance of a task.
 
     `state` is the task's, since a moment; `exposed` the last one that others may see (K26). `object` is the
-    work object as it is now, `given` as it was taken; 0 for none. `goal` is the state it walks to. `calls` are
-    under way, each with what it is for. Signals in `line` wait for their turn, `asker` is the one answered
-    when no script is under way any more; others are `answered` by what comes of a call. The program's `lease`
-    begins anew with all that it asks. It ends in the status `outcome`, once the server knows (`left`).
+    work object now, `given` as it was taken; 0 for none. `goal` is the state it walks to. `calls` are under
+    way, each with what it is for. Signals in `line` wait for their turn, `asker` is the one answered when no
+    script is under way any more; others are `answered` by what comes of a call. The program's `lease` begins
+    anew with all that it asks. It ends in the status `outcome`, once the server knows (`left`).
     """
 
     KIND: ClassVar[str] = "instance"

@@ -67,20 +67,20 @@ def _count_visit(member: Member, type: str) -> None:
 
 
 def _put(state: CaseState, change: ObjectPut) -> None:
-    member = _goes_to(state, change.object, "task", change.at, change.task)
-    _count_visit(member, change.task)
+    member = _goes_to(state, change.object, "task", change.at, change.at_type)
+    _count_visit(member, change.at_type)
     if change.composes:
         member.composes = True
         state.members[member.parent].composing += 1
 
 
 def _moved(state: CaseState, change: ObjectMoved) -> None:
-    elsewhere = change.task != state.members[change.object].type
+    elsewhere = change.at_type != state.members[change.object].type
     to = "event" if change.event else "task"
-    member = _goes_to(state, change.object, to, change.at, change.task)
+    member = _goes_to(state, change.object, to, change.at, change.at_type)
     member.event = change.event
     if elsewhere:
-        _count_visit(member, change.task)
+        _count_visit(member, change.at_type)
 
 
 def _is_now(state: CaseState, identity: int, now: int) -> None:
@@ -94,14 +94,14 @@ def _is_now(state: CaseState, identity: int, now: int) -> None:
 def _left(state: CaseState, change: ObjectLeft) -> None:
     _is_now(state, change.object, change.now)
     member = state.members[change.object]
-    member.instance, member.type, member.why = change.instance, change.task, change.why
+    member.instance, member.type, member.why = change.instance, change.at_type, change.why
     if change.kept:
         member.steps.append(len(state.trail))
         state.chain.append(len(state.trail))
         state.trail.append(
             TrailStep(
                 change.object,
-                change.task,
+                change.at_type,
                 change.instance,
                 change.result,
                 change.at,
@@ -127,13 +127,13 @@ def _merged(state: CaseState, change: ObjectMerged) -> None:
     for part in change.parts:
         _place(state, part, "merged", change.at)
     _is_now(state, change.object, change.now)
-    _goes_to(state, change.object, "task", change.at, change.task).open = 0
+    _goes_to(state, change.object, "task", change.at, change.at_type).open = 0
 
 
 def _held(state: CaseState, change: ObjectHeld) -> None:
-    member = _goes_to(state, change.object, "held", change.at, change.task)
+    member = _goes_to(state, change.object, "held", change.at, change.at_type)
     member.why, member.error = change.why, change.error
-    member.visits.pop(change.task, None)
+    member.visits.pop(change.at_type, None)
 
 
 def _ended(state: CaseState, change: ObjectEnded) -> None:

@@ -26,7 +26,7 @@ class ObjectPut(CaseChange, frozen=True):
 
     at: float
     object: int
-    task: str
+    at_type: str
     composes: bool = False
 
 
@@ -35,7 +35,7 @@ class ObjectMoved(CaseChange, frozen=True):
 
     at: float
     object: int
-    task: str
+    at_type: str
     event: str = ""
 
 
@@ -48,7 +48,7 @@ class ObjectLeft(CaseChange, frozen=True):
 
     at: float
     object: int
-    task: str
+    at_type: str
     instance: int
     result: str
     was: int
@@ -73,19 +73,19 @@ class ObjectMerged(CaseChange, frozen=True):
     at: float
     object: int
     now: int
-    task: str
+    at_type: str
     parts: tuple[int, ...]
 
 
 class ObjectHeld(CaseChange, frozen=True):
     """An object cannot go on by itself: an incident of a `kind`, with its error element.
 
-    By hand it may go to `task`, "" where that is not known.
+    By hand it may go to `at_type`, "" where that is not known.
     """
 
     at: float
     object: int
-    task: str
+    at_type: str
     kind: str
     why: str
     error: int
