@@ -1,4 +1,4 @@
-"""Operations by which people interfere with tasks (K16): stop one, have it end in a state, go on with a case."""
+"""Operations by which people interfere with tasks (K16): stop one, finish it, let a case go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker 
 async def task_finish(
     daemon: Daemon, run: int, state: str, reason: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Have one instance end in a terminal state, whatever edges there are; its object goes on from there (K16).
+    """Have one instance end in a terminal state, whatever edges there are; its object goes on from there
+    (K16).
 
     For whoever is responsible for it, the home's owner, root, and administrators.
     """
@@ -42,8 +43,8 @@ async def task_finish(
 
 @operation("write")
 async def task_retry(daemon: Daemon, case: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Let a case go on that cannot by itself: a compensator that failed is tried again, an object that is held
-    goes to its task again (KA20).
+    """Let a case go on that cannot by itself: a compensator that failed is tried again, an object that is
+    held goes to its task again (KA20).
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:

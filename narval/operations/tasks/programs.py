@@ -1,7 +1,8 @@
 """Operations of programs that work as tasks (K48–K60): begin, take an object, move, raise, wait, end.
 
-A program has a handle, `RUN.SECRET`, which is asked for by each of them. Of the secret that `task_init` gives,
-its hash is kept; a program that is the code of a task has the id of its call instead, as long as that goes on.
+A program has a handle, `RUN.SECRET`, which is asked for by each of them. Of the secret that `task_init`
+gives, its hash is kept; a program that is the code of a task has the id of its call instead, as long as that
+goes on.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def _hash_of(secret: str) -> str:
 
 @operation("write")
 async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take the next object of the queue (K57), in the initial state; one that the task has yet is given again.
+    """Take the next object of the queue (K57), in the initial state; one that the task has yet is given
+    again.
 
     It waits so many seconds for one; `object` is None where none has come.
     """
@@ -201,9 +203,9 @@ async def task_raise(
     """Raise an event: within the task of a handle (K51), or at the type `name`, or a global one (K41, K52).
 
     `mode` is sync, async, or "" for the rule's own word. It may carry an object: a new one, or that of the
-    `task`, which has it no more (K59); of a new one a case begins. Only instances of these `users` and `roles`
-    get it. A synchronous one returns with its `result` (done, expired, failed), or with None when `wait` seconds
-    are over.
+    `task`, which has it no more (K59); of a new one a case begins. Only instances of these `users` and
+    `roles` get it. A synchronous one returns with its `result` (done, expired, failed), or with None when
+    `wait` seconds are over.
     """
     run = instance_of(daemon, task) if task else None
     if mode not in MODES:

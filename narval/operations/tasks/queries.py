@@ -1,4 +1,6 @@
-"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, what is where."""
+"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, what is
+where.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +74,8 @@ def _task(run: Run) -> Form | None:
 async def task_queue(
     daemon: Daemon, name: str, limit: int | None = None, after: int | None = None
 ) -> list[dict[str, Any]]:
-    """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, the parts too that wait
-    for others. `limit` and `after` an object are a page.
+    """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, the parts too that
+    wait for others. `limit` and `after` an object are a page.
     """
     state = _server_state(daemon, type_of(daemon, name))
     if limit is not None and limit < 1:
@@ -110,10 +112,11 @@ def _server_state(daemon: Daemon, definition: TaskDefinition) -> TaskServerState
 async def task_events(
     daemon: Daemon, name: str | None = None, limit: int | None = None, before: int | None = None
 ) -> list[dict[str, Any]]:
-    """The events that are not over, of one type or of all, in three queues (K62): registered, awaiting-condition,
-    awaiting-action. An event that several rules may answer has a row for each.
+    """The events that are not over, of one type or of all, in three queues (K62): registered,
+    awaiting-condition, awaiting-action. An event that several rules may answer has a row for each.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower numbers.
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
+    numbers.
     """
     if limit is not None and limit < 1:
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
@@ -174,8 +177,8 @@ _EVER = 253402300800.0
 
 @operation("read")
 async def task_where(daemon: Daemon, object: int) -> dict[str, Any]:
-    """The place of an object (K67), by the number of any version of it: its case, its type and instance, or the
-    event that carries it; of one that was split, the places of its parts too.
+    """The place of an object (K67), by the number of any version of it: its case, its type and instance, or
+    the event that carries it; of one that was split, the places of its parts too.
     """
     run, state, identity = case_of(daemon, object)
     return _place(run, state, identity)
@@ -205,7 +208,7 @@ def _parts(state: CaseState, member: Member) -> Iterator[int]:
 
 @operation("read")
 async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
-    """The tasks that an object has passed (K67), in order, with those that it passed before it was split off."""
+    """The tasks that an object has passed (K67), in order; those before it was split off are among them."""
     _, state, identity = case_of(daemon, object)
     family = {identity}
     while (parent := state.members[identity].parent) and parent in state.members:

@@ -1,4 +1,4 @@
-"""The two logs of tasks (K66), and times (K67): read from the journals of instances, standing runs and cases."""
+"""The two logs of tasks (K66), and times (K67): read from the journals of runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def task_log(
     limit: int | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The records of the two logs (K66): which object came to which task; which state a task entered, which events
-    it raised, and what became of their conditions and actions. Of one object, of one type, or of all.
+    """The records of the two logs (K66): which object came to which task; which state a task entered, which
+    events it raised, and what became of their conditions and actions. Of one object, of one type, or of all.
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower `seq`.
     """
@@ -149,7 +149,8 @@ def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
 async def task_time(
     daemon: Daemon, name: str, state: str | None = None, object: int | None = None
 ) -> dict[str, Any]:
-    """The seconds that instances of a type were in a `state`, or those that an `object` was at the type (K67).
+    """The seconds that instances of a type were in a `state`, or those that an `object` was at the type
+    (K67).
 
     An object is at a task from when an instance takes it until that enters a terminal state; `waited` are its
     seconds in the queue before. `open`: so many go on, and count until now.

@@ -176,8 +176,8 @@ def command(name: str, *, example: str, alters: bool = False) -> Callable[[Calla
 
 
 def command_group(name: str, *, example: str) -> Callable[[Callable[..., Any]], CommandGroup]:
-    """Make a function a command that has others below it; by itself it alters nothing. It is given the session
-    only where none of the others is named.
+    """Make a function a command that has others below it; by itself it alters nothing. It is given the
+    session only where none of the others is named.
     """
 
     def alone(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from lxml import etree
+
 from narval.errors import DaemonGoneError, RequestError, TaskRefusedError
-from narval.memory.elements.element import Element, etree
+from narval.memory.elements.element import Element
 from narval.runtime.calls.context import current_call
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
@@ -87,7 +89,8 @@ class ProgramTask:
             self.down()
 
     def get_work_object(self, timeout: float | None = None) -> WorkObject | None:
-        """The next object of the queue (K57), the task being in its initial state; None after `timeout` seconds.
+        """The next object of the queue (K57), the task being in its initial state; None after `timeout`
+        seconds.
 
         Without a timeout it waits for as long as it takes.
         """
@@ -109,8 +112,8 @@ class ProgramTask:
         return self.workobject
 
     def assert_(self, state: str) -> str:
-        """Move along an edge to a state (K49); the state that the task is in then. In a terminal one the object is
-        routed, and is no object of the task any more.
+        """Move along an edge to a state (K49); the state that the task is in then. In a terminal one the
+        object is routed, and is no object of the task any more.
         """
         found = self._ask("task_assert", state=state, wait=FOR_GOOD)
         return self._moved(found)
@@ -134,8 +137,8 @@ class ProgramTask:
     ) -> dict[str, Any]:
         """Raise an event within the task (K51), a global one (K41), or one at the type `name` (K52).
 
-        It may carry an element, or with `with_object` the task's own object, which is no object of the task then
-        (K59). Of a synchronous one `result` is done, expired or failed.
+        It may carry an element, or with `with_object` the task's own object, which is no object of the task
+        then (K59). Of a synchronous one `result` is done, expired or failed.
         """
         given = [_bytes(element)] if element is not None else []
         more = {"users": list(users), "roles": list(roles), "elements": given, "with_object": with_object}
@@ -157,7 +160,9 @@ class ProgramTask:
         return self._waited(event, timeout, end=False)
 
     def wait_on_event_end(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
-        """Wait until the action of an event was done for the task (K54), as `wait_on_event` does; its `result`."""
+        """Wait until the action of an event was done for the task (K54), as `wait_on_event` does; its
+        `result`.
+        """
         return self._waited(event, timeout, end=True)
 
     def _waited(self, event: str, timeout: float, *, end: bool) -> dict[str, Any] | None:
@@ -213,7 +218,8 @@ def init(
 ) -> ProgramTask:
     """Begin a task of a type, in a role (K48); `user` for those who may act in another's name.
 
-    `home` is the folder whose daemon is asked, without it that of NARVAL_HOME. From then on it is the task at hand.
+    `home` is the folder whose daemon is asked, without it that of NARVAL_HOME. From then on it is the task at
+    hand.
     """
     global _own
     limits = {} if lease is None else {"lease": lease}
@@ -255,9 +261,9 @@ def run(
 ) -> int:
     """Work as a task until its queue is empty (K60): `main` is called for each object; how many there were.
 
-    With `timeout` it ends when none has come for so many seconds, with None never. When `main` returns and has
-    asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the object goes
-    back to the queue if not.
+    With `timeout` it ends when none has come for so many seconds, with None never. When `main` returns and
+    has asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the
+    object goes back to the queue if not.
     """
     done = 0
     with init(name, user, role, home=home) as task:
@@ -275,13 +281,13 @@ def run(
 
 def _end(task: ProgramTask) -> None:
     if task.workobject is not None:
-        task.assert_("FORWARD")
+        task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
 
 
 def _fail(task: ProgramTask) -> None:
     try:
         if task.workobject is not None:
-            task.assert_("EXCEPTION")
+            task.assert_("EXCEPTION")  # noqa: PT009
     except (TaskRefusedError, DaemonGoneError):
         pass
 
@@ -301,7 +307,7 @@ def current_object() -> WorkObject | None:
 
 def assert_(state: str) -> str:
     """Move the task at hand to a state (K49)."""
-    return current().assert_(state)
+    return current().assert_(state)  # noqa: PT009
 
 
 def raise_event(event: str, name: str = "", *parameters: str, **more: Any) -> dict[str, Any]:

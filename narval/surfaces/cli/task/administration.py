@@ -39,8 +39,8 @@ def stop(session: Session, run: int, reason: str) -> None:
 def finish(session: Session, run: int, state: str, reason: str) -> None:
     """Have one task end in a terminal state, whatever edges there are.
 
-    Its object goes on from there. For whoever is responsible for the task, administrators, the home's owner and
-    root.
+    Its object goes on from there. For whoever is responsible for the task, administrators, the home's owner
+    and root.
     """
     answer = session.ask("task_finish", run=run, state=state, reason=reason)
     session.give(answer, _finished)

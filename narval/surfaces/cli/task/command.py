@@ -24,10 +24,10 @@ narval task events bank.update"""
 def task(session: Session, page: Page) -> None:
     """List the tasks that are at work, or do something about them.
 
-    A task type of a `.task` file has a queue of objects, and instances that work on them. `put` begins the way
-    of an object. A program works as a task by `init`, `get`, `assert`, `raise`, `wait` and `down`; the handle
-    that `init` prints is kept in NARVAL_TASK. `stop`, `finish` and `retry` are for people who interfere; the
-    others answer questions.
+    A task type of a `.task` file has a queue of objects, and instances that work on them. `put` begins the
+    way of an object. A program works as a task by `init`, `get`, `assert`, `raise`, `wait` and `down`; the
+    handle that `init` prints is kept in NARVAL_TASK. `stop`, `finish` and `retry` are for people who
+    interfere; the others answer questions.
     """
     rows = page.ask(session, "tasks")
     page.give(session, rows, _listed)

@@ -82,9 +82,9 @@ narval task init bank.verify --role clerk --as ann"""
 def init(session: Session, name: str, role: str, lease: float | None) -> None:
     """Begin a task, as a program.
 
-    Prints the handle by which all other calls name the task: keep it in NARVAL_TASK. If the type names users or
-    roles, you must be one of them. After an hour without a call, or --lease seconds, the task counts as dead:
-    its object goes back to the queue.
+    Prints the handle by which all other calls name the task: keep it in NARVAL_TASK. If the type names users
+    or roles, you must be one of them. After an hour without a call, or --lease seconds, the task counts as
+    dead: its object goes back to the queue.
     """
     limits = {} if lease is None else {"lease": lease}
     answer = session.ask("task_init", name=name, role=role, **limits)
@@ -122,8 +122,8 @@ def get(context: click.Context, /, session: Session, handle: str, timeout: float
 def assert_(session: Session, state: str, handle: str) -> None:
     """Move the task to a state, along an edge.
 
-    In a terminal state, such as FORWARD, COMMIT, ABORT or EXCEPTION, the object is routed, and `get` takes the
-    next one.
+    In a terminal state, such as FORWARD, COMMIT, ABORT or EXCEPTION, the object is routed, and `get` takes
+    the next one.
     """
     answer = session.ask("task_assert", task=_handle(handle), state=state, wait=FOR_GOOD)
     session.give(answer, _moved)
@@ -169,9 +169,9 @@ def raise_(
 ) -> None:
     """Raise an event.
 
-    EVENT alone is an event within the task of NARVAL_TASK, which leads along an edge, or a global event by its
-    full name. With a TYPE it goes to an instance of that, with an ARG for each parameter of its rule. Of a
-    synchronous one is told how it ended: the exit status is 1 unless it is done.
+    EVENT alone is an event within the task of NARVAL_TASK, which leads along an edge, or a global event by
+    its full name. With a TYPE it goes to an instance of that, with an ARG for each parameter of its rule. Of
+    a synchronous one is told how it ended: the exit status is 1 unless it is done.
     """
     name, event, arguments = (words[0], words[1], list(words[2:])) if len(words) > 1 else ("", words[0], [])
     files = [file] if file is not None else []
@@ -218,8 +218,8 @@ def wait(
 ) -> None:
     """Wait until an event is raised for the task.
 
-    One that was raised before, and that nobody has waited for, counts. The parameters are printed, one a line,
-    or with --end the result. The exit status is 1 when none has come within --timeout.
+    One that was raised before, and that nobody has waited for, counts. The parameters are printed, one a
+    line, or with --end the result. The exit status is 1 when none has come within --timeout.
     """
     found = session.ask(
         "task_wait", task=_handle(handle), event=event, end=end, timeout=timeout, wait=FOR_GOOD

@@ -21,8 +21,8 @@ object_argument = click.argument("object", type=int, metavar="OBJECT")
 def events(session: Session, name: str | None, page: Page) -> None:
     """List the events that are not over, of a type or of all.
 
-    Each is registered, awaiting its condition, or awaiting its action; one that several rules may answer has a
-    line for each.
+    Each is registered, awaiting its condition, or awaiting its action; one that several rules may answer has
+    a line for each.
     """
     rows = page.ask(session, "task_events", name=name)
     page.give(session, rows, lambda found: table(EVENTS, found) if found else click.echo("no event waits"))
@@ -47,8 +47,8 @@ def queue(session: Session, name: str, limit: int | str | None, after: int | Non
 def where(session: Session, object: int) -> None:
     """Tell where an object is, by the eid of any version of it.
 
-    The object of a case has its eid for ever, whatever takes its place; `now` is its eid as it is. Of one that
-    was split the parts are told too.
+    The object of a case has its eid for ever, whatever takes its place; `now` is its eid as it is. Of one
+    that was split the parts are told too.
     """
     session.give(session.ask("task_where", object=object), _place)
 
