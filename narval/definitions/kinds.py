@@ -29,7 +29,8 @@ class Kind(NamedTuple):
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
     itself. Runs of other kinds follow the same definitions with engines of their own: `besides` has the
     packages of these by kind of run. One of them may be `standing`: of that there is one run for each
-    definition that is loaded, which begins by itself and never ends.
+    definition that is loaded, which begins by itself and never ends. Of the kind `cases` a run begins with
+    each object that is put to a definition.
     `suffixes` and `roots` are those of its files: a kind without roots is written as text, one without
     suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
@@ -52,6 +53,7 @@ class Kind(NamedTuple):
     inline: bool = False
     besides: Mapping[str, str] = {}
     standing: str = ""
+    cases: str = ""
 
     @property
     def runs(self) -> Mapping[str, str]:

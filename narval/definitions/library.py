@@ -96,6 +96,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
         return None
 
     @property
+    def cannot_take(self) -> tuple[str, str] | None:
+        """The reason why no object can be put to it, as a stable word and for people; None if one can."""
+        return None
+
+    @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The parts of it that call definitions of other agents (G33)."""
         return iter(())

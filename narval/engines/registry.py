@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import cast
 
 from narval.definitions.kinds import KINDS
-from narval.definitions.library import Definition, Library
+from narval.definitions.library import Definition, Library, RunDefinition
 from narval.engines.engine import Engine
 
 
@@ -65,6 +65,14 @@ def runnable(library: Library, name: str) -> Definition | None:
     for kind, row in KINDS.items():
         if row.engine and (found := known.get((kind, name))) is not None:
             return found
+    return None
+
+
+def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
+    """The definition of that name to which objects are put, and the kind of run that begins with one."""
+    for kind, row in KINDS.items():
+        if row.cases and (found := library.by_kind_and_name.get((kind, name))) is not None:
+            return cast("RunDefinition", found), row.cases
     return None
 
 

@@ -10,5 +10,9 @@ ROW = Kind(
 )
 """The row of the table of kinds."""
 
-WITH_DESKS = ROW._replace(besides={"countdown-desk": "tests.house.countdown.desk"}, standing="countdown-desk")
-"""The same, with a standing run for each countdown."""
+WITH_DESKS = ROW._replace(
+    besides={"countdown-desk": "tests.house.countdown.desk"},
+    standing="countdown-desk",
+    cases="countdown-run",
+)
+"""The same, with a standing run for each countdown; objects are put to them."""
