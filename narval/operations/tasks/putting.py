@@ -27,10 +27,8 @@ async def task_put(
 ) -> dict[str, Any]:
     """Put each element into the queue of a task type: a case begins for it, which is its way from there."""
     definition = type_of(daemon, name)
-    if definition.is_global:
-        raise TaskRefusedError("global-event", f"{name} is a global event: it has no queue")
-    if definition.invocation == "compensation":
-        raise TaskRefusedError("compensator", f"{name} compensates: it is called when something is undone")
+    if (refused := definition.cannot_take) is not None:
+        raise TaskRefusedError(*refused)
     found = await admitted(files_of(daemon).schemas, elements)
     if not found:
         raise RequestError("expected an object for the queue, got none")
