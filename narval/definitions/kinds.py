@@ -39,6 +39,7 @@ class Kind(NamedTuple):
     library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library, and one
     that `asks` people has `doubts` there as well, which are about those of a home.
     What is `inline` stands in cookbooks and in steps too: its parser has `read_within` (P8).
+    A kind that is no `node` has a name that processes leave to their authors, as the type of nodes.
     """
 
     definitions: str
@@ -51,6 +52,7 @@ class Kind(NamedTuple):
     warns: bool = False
     asks: bool = False
     inline: bool = False
+    node: bool = True
     besides: Mapping[str, str] = {}
     standing: str = ""
     cases: str = ""
@@ -104,6 +106,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
+    "task": Kind("narval.definitions.task", suffixes=(".task",), node=False),
 }
 """The kinds by name."""
 

@@ -182,6 +182,9 @@ def _signal_kept(state: InstanceState, change: SignalKept) -> None:
 
 def _signal_left(state: InstanceState, change: SignalLeft) -> None:
     state.line.pop(change.signal, None)
+    if state.asker == change.signal:
+        state.asker = ""
+    state.answered = {call: signal for call, signal in state.answered.items() if signal != change.signal}
 
 
 def _asker_set(state: InstanceState, change: AskerSet) -> None:

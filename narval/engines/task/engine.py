@@ -11,7 +11,7 @@ import msgspec
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines import commands
 from narval.engines.commands import Command
-from narval.engines.events import Cancelled, Event, Plain, Returned, Signalled, Started, TimerFired
+from narval.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.engines.task import ending, functions, life, signals
 from narval.engines.task.apply import APPLY
 from narval.engines.task.apply import apply as apply
@@ -114,12 +114,10 @@ def _started(decision: InstanceDecision, event: Started) -> None:
         )
     )
     decision.add_to_context(event.elements)
-    state = decision.state
     if decision.definition.rule is not None:
         _begin_global(decision, told)
     elif joins:
-        who: dict[str, Plain] = {"user": state.user, "role": state.role, "program": program}
-        decision.tell("join", {"instance": state.eid, **who})
+        signals.join(decision)
         if program:
             _set_lease(decision)
         else:
@@ -174,7 +172,8 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
             life.told(decision)
         case "raise":
             functions.take_back(decision, event)
-            decision.ask(commands.Answer(signal, event.value, event.problem))
+            if signal:
+                decision.ask(commands.Answer(signal, event.value, event.problem))
 
 
 def _script_back(decision: InstanceDecision, event: Returned) -> None:

@@ -93,14 +93,23 @@ def _made_of(decision: InstanceDecision, eid: int, documents: list[bytes]) -> tu
 # --- calls ----------------------------------------------------------------------------------------------
 
 
+def edge_of(decision: InstanceDecision, statement: Perform) -> str | None:
+    """The state to which the event of an edge leads that a script raises (K51); None of any other event."""
+    here = decision.definition.states.get(decision.state.state)
+    if here is None or len(statement.arguments) != 1:
+        return None
+    return here.edges.get(name_of(first(statement)))
+
+
 def raise_it(decision: InstanceDecision, statement: Perform, values: Values) -> str:
-    """Raise an event at another type; the argument `object` alone hands the object over (K39). Raises
-    ScriptFault.
+    """Raise an event at another type, or a global one; the argument `object` alone hands the object over
+    (K39). Raises ScriptFault.
     """
     given = statement.arguments
-    if len(given) < 2:
-        raise ScriptFault("bad-argument", "raise wants a task type and an event")
-    target, event = decision.task(name_of(given[0])), name_of(given[1])
+    target = decision.task(name_of(first(statement)))
+    event = name_of(given[1]) if len(given) > 1 else target.rule.event if target.rule is not None else ""
+    if not event:
+        raise ScriptFault("no-edge", f"state {decision.state.state} has no edge {name_of(given[0])}")
     parameters: list[Plain] = [values.text(operand) for operand in given[2:] if not is_object(operand)]
     carries = any(is_object(operand) for operand in given[2:])
     if carries:

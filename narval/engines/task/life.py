@@ -89,6 +89,8 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
             decision.change(ObjectTaken(event.at, eid, case, back=True))
         if signal:
             decision.turn_down(signal, "over", f"instance {state.eid} ends: {state.outcome}")
+    elif event.abandoned:
+        return
     elif signal:
         if eid:
             decision.change(AskerSet(signal))

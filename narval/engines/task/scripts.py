@@ -76,6 +76,10 @@ def _perform(
         case "exec":
             _wait(decision, position, functions.run_program(decision, frame, statement, "script"))
             return True
+        case "raise" if (target := functions.edge_of(decision, statement)) is not None:
+            decision.change(ScriptAt(position))
+            move(decision, target)
+            return True
         case "raise":
             _wait(decision, position, functions.raise_it(decision, statement, values))
             return True

@@ -31,7 +31,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
     if not event.sender and event.act is None:
         decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
     elif event.name == "gone":
-        decision.change(SignalLeft(str(event.arguments.get("signal", ""))))
+        _forget(decision, str(event.arguments.get("signal", "")))
     elif state.over or state.outcome:
         decision.refuse(event, "over", f"instance {state.eid} is {state.status}; begin another")
     elif event.name in _AT_ONCE:
@@ -61,6 +61,23 @@ class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind, self.message = kind, message
+
+
+def _forget(decision: InstanceDecision, signal: str) -> None:
+    """Answer a signal no more; an object that it asked for is not waited for either."""
+    state = decision.state
+    for call in [call for call, answered in state.answered.items() if answered == signal]:
+        if state.calls[call] == "take":
+            decision.command(commands.CancelCall(call))
+            join(decision)
+    decision.change(SignalLeft(signal))
+
+
+def join(decision: InstanceDecision) -> None:
+    """Tell the server that it works; who gave up what was asked for has left it."""
+    state = decision.state
+    who: dict[str, Plain] = {"user": state.user, "role": state.role, "program": state.program}
+    decision.tell("join", {"instance": state.eid, **who})
 
 
 # --- in turn --------------------------------------------------------------------------------------------

@@ -123,6 +123,11 @@ class InstanceState(RunState, omit_defaults=True):
     left: bool = False
     passed: int = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """True while it is at work on an object, or on none, in a state that is not terminal."""
+        return self.stage == "busy"
+
     def progress(self) -> Iterator[tuple[str, str]]:
         """The state of the task, and the scripts under way."""
         if self.state:

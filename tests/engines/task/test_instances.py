@@ -416,3 +416,30 @@ def test_signals_that_anybody_could_give_are_refused() -> None:
         said.asks(run, "act", state="start")
     with pytest.raises(Refusal, match="expected assert"):
         said.asks(run, "dance")
+
+
+def test_K57_a_program_that_waits_no_more_asks_again_later() -> None:
+    said = Instances(FREE)
+    run = said.init()
+    with pytest.raises(Refusal):
+        said.asks(run, "get")
+    signal = next(iter(said.states[run].answered.values()))
+    with pytest.raises(Refusal, match="it was asked already"):
+        said.asks(run, "get")
+    with pytest.raises(Refusal):
+        said.asks(run, "gone", signal=signal)
+    (call,) = [call for _, call in said.calls.values() if (call.payload or {}).get("signal") == "take"]
+    said.answer(call, abandoned=True)
+    assert len(said.signals("join")) == 2
+    said.held.discard("take")
+    said.replies["take"] = {"object": said.add("<cheque/>"), "case": CASE}
+    assert said.asks(run, "get")["state"] == "start"
+
+
+def test_K51_a_script_raises_the_event_of_an_edge() -> None:
+    moved = task(
+        state("a", edges={"ev.go": "b"}, on_assert=(perform("raise", "ev.go"),)), state("b", edges="FORWARD")
+    )
+    said = Instances(moved)
+    said.works_on()
+    assert said.entered() == ["a", "b"]
