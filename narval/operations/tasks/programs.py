@@ -133,7 +133,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
     """
     run = instance_of(daemon, task)
     state = run.state
-    if isinstance(state, InstanceState) and state.stage == "work" and state.object:
+    if isinstance(state, InstanceState) and state.stage == "busy" and state.object:
         return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
     answer = await told(daemon, asker, run, "get", {}, wait=wait) or {}
     return _with_object(daemon, run, answer)
