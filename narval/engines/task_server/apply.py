@@ -114,8 +114,8 @@ def _parts_merged(state: TaskServerState, change: PartsMerged) -> None:
     first = queued[0]
     case = first.case if first is not None else 0
     since = min(part.at for part in queued if part is not None)
-    state.objects[change.object] = Queued(since, case)
-    state.queue.append(change.object)
+    state.objects[change.element] = Queued(since, case)
+    state.queue.append(change.element)
 
 
 def _sent(state: TaskServerState, change: ObjectSent) -> None:

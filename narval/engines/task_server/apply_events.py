@@ -159,7 +159,6 @@ def _began(state: TaskServerState, change: ActionBegan) -> None:
     rule, key = _move(state, change.event, change.rule, "acting"), rule_key(change.event, change.rule)
     rule.call = change.call
     state.acts[change.call] = key
-    state.events[change.event].begun = True
     if rule.receiver:
         put_worker(state, rule.receiver, replace(state.workers[rule.receiver], acting=key))
 
@@ -171,9 +170,8 @@ def _back(state: TaskServerState, change: RuleBack) -> None:
 
 
 def _unbind(event: RaisedEvent) -> None:
-    """Let rules of other states be judged again, if no action of the one has begun."""
-    taken = any(rule.stage in ("due", "ready", "acting") for rule in event.rules.values())
-    if not event.begun and not taken:
+    """Let rules of other states be judged again, if none of the one goes on."""
+    if not any(rule.stage in ("due", "ready", "acting") for rule in event.rules.values()):
         event.state = ""
 
 

@@ -176,7 +176,7 @@ class TickSet(ServerChange, frozen=True):
 
 
 class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A rule that may answer an event, and the windows in which it is judged; None: once somebody is there."""
+    """A rule that may answer an event, and the windows in which it is judged; None: if somebody is there."""
 
     state: str
     ordinal: int
@@ -215,7 +215,7 @@ class RuleWakes(ServerChange, frozen=True):
 
 
 class WindowOpened(ServerChange, frozen=True):
-    """A rule may be judged from now on, until a moment, or, where there is none, whenever somebody is there."""
+    """A rule may be judged from now on, until a moment; None: once somebody is there."""
 
     at: float
     event: int

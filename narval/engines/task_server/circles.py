@@ -75,7 +75,7 @@ def _waiting_for(decision: ServerDecision, instance: int) -> Iterator[RaisedEven
 
 def _break(decision: ServerDecision, way: Way) -> None:
     """End the youngest event of a circle."""
-    event, kind, raiser, receiver = max(way)
+    event, kind, _, _ = max(way)
     why = f"instances {', '.join(str(wait[2]) for wait in way)} wait for each other by synchronous events"
     if kind == decision.definition.full_name:
         _fail(decision, event, why)

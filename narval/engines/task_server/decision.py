@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines import commands
 from narval.engines.decision import Decision
 from narval.engines.events import Plain, Signalled
 from narval.engines.task_server.changes import ServerChange
 from narval.engines.task_server.state import TaskServerState
-
-SIGNAL = "signal"
-"""The kind of the calls by which runs tell one another something."""
 
 
 class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw_only=True, eq=False):
@@ -23,7 +22,7 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
     """
 
     fired: str = ""
-    loose: list[int] = []
+    loose: list[int] = msgspec.field(default_factory=list)
 
     @property
     def now(self) -> float:
@@ -44,7 +43,7 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
         payload: dict[str, Plain] = {"signal": signal, "arguments": said}
         if run:
             payload["run"] = run
-        self.command(commands.Call(call, SIGNAL, target, signal, elements=elements, payload=payload))
+        self.command(commands.Call(call, commands.SIGNAL, target, signal, elements=elements, payload=payload))
         return call
 
     def elements(self, eid: int) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """The engine of the standing runs of task types and global events (K21, K33, K41, K62).
 
-`queue` has the objects, `instances` those who work, `raising` and `rules` the events from their raise to their
-actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait for each other,
-and `periodic` does what comes by itself.
+`queue` has the objects, `instances` those who work, `raising` and `rules` the events from their raise to
+their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait for each
+other, and `periodic` does what comes by itself.
 """
 
 from __future__ import annotations
@@ -120,7 +120,6 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
         periodic.loaded(decision)
     elif decision.state.version != (decision.definition.digest or "-"):
         _load(decision)
-    decision.answer(event)
 
 
 def _gone(decision: ServerDecision, event: Signalled) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines.graph import Graph, GraphEdge, GraphNode
 from narval.engines.task_server.explain import QUEUES
@@ -15,7 +17,7 @@ def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
         counts[event.queue] += 1
     nodes = [_node("queue", len(state.queue)), _node("workers", len(state.workers) + len(state.called))]
     nodes += [_node(name, count) for name, count in counts.items()]
-    ways = [("queue", "workers"), *zip(QUEUES, QUEUES[1:], strict=False), (QUEUES[-1], "workers")]
+    ways = [("queue", "workers"), *pairwise(QUEUES), (QUEUES[-1], "workers")]
     return Graph(definition.full_name, (*nodes, *(GraphEdge(*way) for way in ways)))
 
 

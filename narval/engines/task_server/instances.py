@@ -11,12 +11,12 @@ from narval.engines.task_server.changes import (
     CarriedTaken,
     InstanceCalled,
     InstanceOver,
+    ObjectGone,
     WorkerAt,
     WorkerJoined,
     WorkerLeft,
 )
 from narval.engines.task_server.decision import ServerDecision, number, text
-from narval.engines.task_server.state import TaskServerState
 
 STEP = "instance"
 """The step of the calls that begin instances."""
@@ -42,8 +42,21 @@ def at(decision: ServerDecision, event: Signalled) -> None:
         return
     where = text(event, "state") if decision.definition.states.get(text(event, "state")) else ""
     eid, case = number(event, "object"), number(event, "case")
+    had, _ = held_by(decision, instance)
+    if had and eid and (eid == had or decision.elements(had) == (eid,)):
+        eid = had
     decision.change(WorkerAt(decision.now, instance, where, eid, case, call))
     rules.serve(decision, instance)
+
+
+def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
+    """The object that an instance has, by the name under which it came here, and its case; 0 for none."""
+    state = decision.state
+    called = state.called.get(_call_of(decision, instance))
+    if called is not None:
+        return called.object, called.case
+    worker = state.workers.get(instance)
+    return (worker.object, worker.case) if worker is not None else (0, 0)
 
 
 def _call_of(decision: ServerDecision, instance: int) -> str:
@@ -53,31 +66,17 @@ def _call_of(decision: ServerDecision, instance: int) -> str:
 
 
 def down(decision: ServerDecision, event: Signalled) -> None:
-    """Know an instance no more, and take back what it gives back."""
+    """Know an instance no more, and take back what it gives back: the object as it is now."""
     state, instance = decision.state, number(event, "instance") or event.sender
-    eid = number(event, "object")
-    holder = state.given.get(eid, "")
-    is_withdrawn = any(eid == gone for _, gone in state.withdrawing.values())
-    if eid and not is_withdrawn and eid not in state.objects and _has(state, holder, instance):
-        case = number(event, "case") or _case(state, holder)
-        queue.enqueue(decision, eid, case, front=event.arguments.get("front") is not False)
+    eid, (had, case) = number(event, "object"), held_by(decision, instance)
     if instance in state.workers:
         leave(decision, instance, "down")
+    is_withdrawn = any(gone == had for _, gone in state.withdrawing.values())
+    if eid and had and not is_withdrawn:
+        if eid != had:
+            decision.change(ObjectGone(decision.now, had, f"element {eid} takes its place"))
+        queue.enqueue(decision, eid, case, front=event.arguments.get("front") is not False)
     decision.answer(event)
-
-
-def _has(state: TaskServerState, holder: str, instance: int) -> bool:
-    """True if an instance has the object that a holder has, or nobody is known to."""
-    called = state.called.get(holder)
-    return not holder or holder == str(instance) or (called is not None and called.instance in (0, instance))
-
-
-def _case(state: TaskServerState, holder: str) -> int:
-    called = state.called.get(holder)
-    if called is not None:
-        return called.case
-    worker = state.workers.get(int(holder)) if holder else None
-    return worker.case if worker is not None else 0
 
 
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
@@ -135,8 +134,6 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     decision.change(InstanceOver(decision.now, event.call, problem))
     if called.instance:
         rules.abandon(decision, called.instance)
-    if called.object and problem and not event.abandoned:
-        queue.lose(decision, called.object, called.case, f"its instance is over: {problem}")
     raised = state.events.get(called.event)
     for at_ in list(raised.rules) if raised is not None else ():
         if raised is not None and at_ in raised.rules and raised.rules[at_].stage == "open":

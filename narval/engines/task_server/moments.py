@@ -34,9 +34,9 @@ def is_instant(window: Interval) -> bool:
     return window.start == window.end
 
 
-def ends(window: Interval) -> float | None:
-    """The moment at which a window is over; None of an instant, and of one without an end."""
-    return None if is_instant(window) or window.end == inf else window.end
+def ends(window: Interval, now: float) -> float | None:
+    """The moment to come at which a window is over; None of an instant, and of one without an end."""
+    return window.end if now < window.end < inf else None
 
 
 def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterable[Interval]) -> float:

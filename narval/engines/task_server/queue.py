@@ -5,7 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from narval.engines import commands
-from narval.engines.events import Returned, Signalled
+from narval.engines.events import Plain, Returned, Signalled
 from narval.engines.task_server import ending
 from narval.engines.task_server.changes import (
     Enqueued,
@@ -59,7 +59,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
             decision, parent, case, f"element {missing} is not there any more, so nothing can be merged"
         )
         return
-    of = whole.tree()
+    of = etree.fromstring(whole.xml)
     root = etree.Element(of.tag, dict(of.attrib), nsmap=of.nsmap)
     eids = tuple(eid for part in parts for eid in decision.elements(part))
     for eid in eids:
@@ -70,8 +70,9 @@ def _merge(decision: ServerDecision, parent: int) -> None:
     decision.command(commands.Outdate((now[0], *eids)))
     decision.change(PartsMerged(decision.now, parent, tuple(parts), made))
     if case:
-        said: dict[str, object] = {"parent": parent, "object": made, "parts": parts}
-        decision.tell("merged", said, run=case, elements=(made,))  # type: ignore[arg-type]
+        said: dict[str, Plain] = {"parent": parent, "object": made, "parts": [*parts]}
+        said["type"] = decision.definition.full_name
+        decision.tell("merged", said, run=case, elements=(made,))
 
 
 # --- taking -----------------------------------------------------------------------------------------------
@@ -133,7 +134,8 @@ def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
 
 def withdraw(decision: ServerDecision, event: Signalled) -> None:
     """Take an object from wherever it is: the queue, an event, or an instance, which is told to stop."""
-    state, eid, why = decision.state, number(event, "object"), text(event, "why")
+    state, why = decision.state, text(event, "why")
+    eid = _known(decision, number(event, "object"))
     holder = state.given.get(eid, "")
     if eid in state.objects:
         decision.change(ObjectGone(decision.now, eid, why))
@@ -154,6 +156,14 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
         decision.change(WithdrawalBegan(decision.now, call, eid, event.signal, why))
     else:
         decision.answer(event, withdrawn=False)
+
+
+def _known(decision: ServerDecision, eid: int) -> int:
+    """The name under which an object is here: the one given, or that of what has taken its place."""
+    state = decision.state
+    known = (state.objects, state.given, state.carried)
+    names = (eid, *decision.elements(eid))
+    return next((name for name in names if any(name in there for there in known)), eid)
 
 
 def withdrawn(decision: ServerDecision, event: Returned) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from narval.definitions.task.definition import Rule
 from narval.definitions.task.windows import windows
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.events import Returned
+from narval.engines.events import Plain, Returned
 from narval.engines.task_server import circles, ending
 from narval.engines.task_server.changes import (
     ActionBegan,
@@ -29,7 +31,6 @@ from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.moments import (
     ends,
     inside,
-    is_instant,
     moment,
     set_wake,
     stop_timer,
@@ -39,11 +40,18 @@ from narval.engines.task_server.moments import (
 from narval.engines.task_server.state import EventRule, RaisedEvent, Result, Worker, read_key, rule_key
 from narval.memory.patterns.pattern import Bound
 
+GONE = "the type has no such rule any more"
+
 
 def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Rule | None:
     """The rule as the type has it now; None if it has none there any more."""
     found = decision.definition.rules_for(rule.state, event.name)
     return found[rule.ordinal] if rule.ordinal < len(found) else None
+
+
+def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
+    """What an event brings, by the names that a rule gives it."""
+    return dict(zip(rule.parameters, event.parameters, strict=False))
 
 
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -58,12 +66,12 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     else:
         at = moment(decision, rule, key, rule.before_condition)
         window = inside(rule.before_condition, at)
-        if window is None:
+        if window is None or (rule.stage != "registered" and window.end <= at):
             _wait_for_next(decision, event, number, at)
         elif rule.stage == "registered":
-            _open(decision, event, number, ends(window))
+            _open(decision, event, number, ends(window, decision.now))
         else:
-            set_wake(decision, event.id, number, ends(window))
+            set_wake(decision, event.id, number, ends(window, decision.now))
 
 
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
@@ -90,17 +98,12 @@ def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: floa
 
 
 def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Iterator[int]:
-    """The instances that may answer an event, free and in that state: the idle first, then the oldest (KA8)."""
+    """The instances that may answer an event, free and in a state: the idle first, then the oldest (KA8)."""
     present = decision.state.present.get(state)
-    if present is not None:
-        for instance in (*present.idle, *present.busy) if event.users or event.roles else _line(present):
+    for line in (present.idle, present.busy) if present is not None else ():
+        for instance in line:
             if _is_meant(event, decision.state.workers[instance]):
                 yield instance
-
-
-def _line(present: Any) -> Iterator[int]:
-    yield from present.idle
-    yield from present.busy
 
 
 def _is_meant(event: RaisedEvent, worker: Worker) -> bool:
@@ -112,7 +115,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     rule, definition = event.rules[number], decision.definition
     found = rule_of(decision, event, rule)
     if found is None:
-        ending.end_rule(decision, event, number, "expired", "the type has no such rule any more")
+        ending.end_rule(decision, event, number, "expired", GONE)
         return
     there = (0,) if definition.is_global else receivers(decision, event, rule.state)
     tried: list[Bound] = []
@@ -142,7 +145,7 @@ def _window(decision: ServerDecision, rule: EventRule) -> Any:
     """The window in which a rule is, if it lasts; None if this was its instant."""
     windows_ = rule.before_condition
     found = inside(windows_, decision.now) if windows_ is not None else None
-    return None if found is None or is_instant(found) else found
+    return found if found is not None and decision.now < found.end else None
 
 
 def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -188,7 +191,7 @@ def _judge_in_vain(
 
 
 def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
-    """The objects that conditions are about: when one is replaced, they are judged by what takes its place."""
+    """The objects that conditions are about: when one is replaced, what takes its place is judged."""
     named = (
         element.eid
         for one in tried
@@ -218,8 +221,7 @@ def _hold(decision: ServerDecision, event: RaisedEvent, number: int, found: Rule
             unwatch(decision, at, rule_key(event.id, other))
     opened: Any = None
     if found.before_action is not None:
-        given = dict(zip(found.parameters, event.parameters, strict=False))
-        opened = windows(found.before_action, decision.now, decision.view.zone, given)
+        opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
     decision.change(ConditionJudged(decision.now, event.id, number, True, receiver, opened))
     if receiver and event.sync:
         circles.look_round(decision, event, receiver)
@@ -238,7 +240,7 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
     window = inside(rule.before_action, at)
     following = upcoming(rule.before_action, at)
     if window is not None:
-        set_wake(decision, event.id, number, ends(window))
+        set_wake(decision, event.id, number, ends(window, decision.now))
         if rule.stage == "due":
             begin(decision, event, number)
     elif following is not None:
@@ -250,13 +252,17 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
 
 def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Have the action done; its receiver says if it is in the state still (KA5)."""
-    rule, key, state = event.rules[number], rule_key(event.id, number), decision.state
+    rule, state = event.rules[number], decision.state
     receiver = rule.receiver
     if receiver and receiver not in state.workers:
         back(decision, event, number, f"instance {receiver} is gone")
         return
     if receiver and state.workers[receiver].acting:
         decision.change(ActionDue(decision.now, event.id, number))
+        return
+    found = rule_of(decision, event, rule)
+    if found is None:
+        ending.end_rule(decision, event, number, "expired", GONE)
         return
     set_wake(decision, event.id, number, None)
     if receiver:
@@ -265,7 +271,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             "name": event.name,
             "rule": rule.ordinal,
             "state": rule.state,
-            "parameters": list(event.parameters),
+            "parameters": named(found, event),
             "object": event.object,
             "case": event.case,
             "raiser": event.raiser,
@@ -273,15 +279,11 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         call = decision.tell("act", said, run=receiver, elements=decision.elements(event.object))
     else:
         call = decision.identifier()
-        environment: dict[str, Any] = {"event": str(event.id)}
-        found = decision.definition.rule
-        if found is not None:
-            environment |= dict(zip(found.parameters, event.parameters, strict=False))
-        name = decision.definition.full_name
-        decision.command(commands.Call(call, "task", name, "action", payload={"environment": environment}))
+        given = msgspec.json.encode(named(found, event)).decode()
+        environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
+        asked = (call, decision.definition.kind, decision.definition.full_name, "action")
+        decision.command(commands.Call(*asked, payload={"environment": environment}))
     decision.change(ActionBegan(decision.now, event.id, number, call))
-    for other in [other for other, at in event.rules.items() if at.state != rule.state]:
-        ending.end_rule(decision, event, other, "passed over", f"it was taken in {rule.state}")
 
 
 def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) -> None:
@@ -319,19 +321,35 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
     elif problem is not None and problem.kind == "unknown-target":
         back(decision, event, number, f"instance {receiver} is gone")
     elif problem is not None:
-        ending.end_rule(decision, event, number, "failed", problem.message)
+        _end_action(decision, event, number, "failed", problem.message)
     elif value.get("state") is False:
         worker = decision.state.workers.get(receiver)
-        if worker is not None:  # what it has told is not so any more: it will tell again
+        if worker is not None and worker.state == rule.state:  # it will tell where it is again
             away = WorkerAt(decision.now, receiver, "", worker.object, worker.case, worker.call)
             decision.change(away)
         back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
     else:
         result: Result = "failed" if value.get("result") == "failed" else "done"
         why, kept = str(value.get("why") or ""), value.get("kept") is True
-        ending.end_rule(decision, event, number, result, why, kept=kept)
+        _end_action(decision, event, number, result, why, kept=kept)
     if receiver:
         serve(decision, receiver)
+
+
+def _end_action(
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    result: Result,
+    why: str,
+    *,
+    kept: bool = False,
+) -> None:
+    """End a rule whose action is done; rules of other states do not answer the event any more (K37)."""
+    where = event.rules[number].state
+    for other in [other for other, rule in event.rules.items() if rule.state != where]:
+        ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
+    ending.end_rule(decision, event, number, result, why, kept=kept)
 
 
 def abandon(decision: ServerDecision, instance: int) -> None:

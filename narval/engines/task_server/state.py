@@ -24,7 +24,7 @@ Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An object in the queue since a moment, and its case; a part has its parent and its place among so many."""
+    """An object in the queue since a moment, and its case; of a part, its parent and which of how many."""
 
     at: float
     case: int = 0
@@ -89,8 +89,8 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     """An event that is not over (K33): `rules` are those that may still answer it, by number.
 
     `base` is the moment from which its windows count. `signal` is that of a raiser who waits, `object` what
-    it carries. `results` are those of its rules that are over; `state` is the one in which it was taken, and
-    once an action has `begun` no rule of another will answer it. It has `started` an instance, if it did.
+    it carries. `results` are those of its rules that are over; `state` is the one in which it is taken: rules
+    of others wait. It has `started` an instance, if it did.
     """
 
     id: int
@@ -108,7 +108,6 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     signal: str = ""
     state: str = ""
     started: bool = False
-    begun: bool = False
     rules: dict[int, EventRule] = {}
     results: tuple[Result, ...] = ()
 
@@ -142,18 +141,18 @@ class TaskServerState(RunState, omit_defaults=True):
     """The standing run of a task type, or of a global event.
 
     `version` is the digest of what is loaded, "" while it is `gone`. Objects are named by the eid that they
-    had when they entered their case. `given` are those that instances have: the call that began the instance,
-    or its eid. `parts` are by parent (K20).
+    had when they came here. `given` are those that instances have: the call that began the instance, or its
+    eid. `parts` are by parent (K20).
 
-    `open` are the rules to be judged when somebody is in their state, `picky` those that are false for whoever
+    `open` are the rules to be judged when somebody is in their state, `picky` those that are false for who
     is there and ask for another's object, `pending` those that wait for their receiver to be free, `chosen`
     those by receiver whose raiser waits (KA10). `unserved` are the events for which nobody was there, and no
     instance was begun (KA7). `stored` events and `waiters` are by the name of the event, with a `!` for its
     end.
 
-    `withdrawing` are the signals to be answered, and their objects, when a call is over; `sent` are the objects
-    that calls put back to another type, and their cases. `own` is the last event that came by itself; the
-    next, or the next run of a periodic task, is `due`, and one was `missed` while that went on.
+    `withdrawing` are the signals to be answered, and their objects, when a call is over; `sent` are the
+    objects that calls put back to another type, and their cases. `own` is the last event that came by
+    itself; the next, or the next run of a periodic task, is `due`, and one was `missed` meanwhile.
     """
 
     KIND: ClassVar[str] = "task server"
