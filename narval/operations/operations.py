@@ -39,8 +39,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
     ),
     "tasks.administration": ("task_stop", "task_finish", "task_retry"),
-    "tasks.queries": ("tasks", "task_events", "task_queue", "task_where", "task_passed"),
-    "tasks.records": ("task_log", "task_time"),
+    "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
+    "tasks.records": ("task_passed", "task_log", "task_time"),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

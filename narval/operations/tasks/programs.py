@@ -160,8 +160,20 @@ async def task_assert(
     It returns when the scripts of the states are through, or after `wait` seconds.
     """
     run = instance_of(daemon, task)
-    answer = await told(daemon, asker, run, "assert", {"state": state}, wait=wait)
-    return {"task": run.eid, **(answer or {})}
+    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait))
+
+
+def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """The answer to a move: in a terminal state the object is none of the task any more."""
+    found = answer or {}
+    has = isinstance(run.state, InstanceState) and run.state.stage == "busy"
+    why = {"why": found["why"]} if "why" in found else {}
+    return {
+        "task": run.eid,
+        "state": found.get("state"),
+        "object": found.get("object") or None if has else None,
+        **why,
+    }
 
 
 @operation("read")
@@ -223,8 +235,8 @@ async def task_raise(
         elif run is not None:
             if with_object or elements or any(said.values()):
                 raise RequestError(f"{event} is raised within task {run.eid}, with nothing else; name a TYPE")
-            found = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=wait)
-            return {"task": run.eid, "event": event, **(found or {})}
+            moved = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=wait)
+            return {"event": event, **_moved(run, moved)}
         else:
             how = "name the TYPE that is to hear it, or the task whose event it is (NARVAL_TASK)"
             raise TaskRefusedError("no-type", f"{event} is no global event: {how}")

@@ -18,6 +18,7 @@ from narval.operations.lookup import command
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
 from narval.operations.tasks.telling import KIND, server_of, type_of
+from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
@@ -206,35 +207,10 @@ def _parts(state: CaseState, member: Member) -> Iterator[int]:
     return (part for part in member.parts if part in state.members)
 
 
-@operation("read")
-async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
-    """The tasks that an object has passed (K67), in order; those before it was split off are among them."""
-    _, state, identity = case_of(daemon, object)
-    family = {identity}
-    while (parent := state.members[identity].parent) and parent in state.members:
-        family.add(parent)
-        identity = parent
-    return [
-        {
-            "object": step.object,
-            "type": step.type,
-            "task": step.instance,
-            "result": step.result,
-            "at": moment(step.at),
-            "outputs": list(step.outputs),
-            "compensator": step.compensator or None,
-            "state": step.state,
-        }
-        for step in state.trail
-        if step.object in family
-    ]
-
-
 def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
     """The case of an object, by any version of it, and its identity there. Raises TaskRefusedError."""
     agent = daemon.agent
-    versions = [eid, *filter(None, (current(agent.memory, eid),))]
-    for version in dict.fromkeys(versions):
+    for version in _versions(agent, eid):
         for holder in sorted(agent.memory.contexts.holders(version)):
             run = agent.runs.get(holder)
             if run is not None and _is(run, CaseState):
@@ -251,6 +227,18 @@ def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
     is_there = eid in agent.memory
     what = "is no object of a task" if is_there else "is not in memory"
     raise TaskRefusedError("no-object", f"{eid} {what}{f'; {about}' if is_there else ''}")
+
+
+def _versions(agent: AgentState, eid: int) -> Iterator[int]:
+    """An element, and those that it took the place of, back to the first."""
+    seen, line = {eid}, [eid]
+    for version in line:
+        yield version
+        element = agent.memory.element(version)
+        origin = element.origin if element is not None else None
+        earlier = {*origin.inputs} & agent.memory.outdated - seen if origin is not None else ()
+        seen.update(earlier)
+        line += sorted(earlier)
 
 
 def is_task(run: Run) -> bool:

@@ -78,7 +78,7 @@ class _Versions:
                 self.instances.add(line["instance"])
                 self.eids |= {line["was"], line["now"]}
             elif line["what"] == "ObjectMoved":
-                self.types.add(line["task"])
+                self.types.add(line["at_type"])
         if here := state.members[self.identity].instance:
             self.instances.add(here)
         for eid in (self.identity, current(daemon.agent.memory, self.identity) or 0):
@@ -140,6 +140,33 @@ def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
                 yield {**head, **of, "condition": line["held"]}
             elif line["result"] != "passed over":
                 yield {**head, **of, "action": line["result"]}
+
+
+# --- the way of an object -----------------------------------------------------------------------------------
+
+
+@operation("read")
+async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
+    """The tasks that an object has passed (K67), in order; those before it was split off are among them.
+
+    Of one whose work is compensated, or is to be, `compensation` tells how far that is.
+    """
+    case, state, identity = case_of(daemon, object)
+    family = {identity}
+    while (parent := state.members[identity].parent) and parent in state.members:
+        family.add(parent)
+        identity = parent
+    trail = {(step.object, step.instance): step for step in state.trail}
+    found = []
+    for line in _facts(daemon, case):
+        if line["what"] == "ObjectLeft" and line["object"] in family:
+            step = trail.get((line["object"], line["instance"]))
+            row = {"object": line["object"], "type": line["at_type"], "task": line["instance"]}
+            row |= {"result": line["result"], "at": moment(line["at"]), "why": line.get("why") or None}
+            row |= {"outputs": line.get("outputs", []), "compensator": line.get("compensator") or None}
+            undone = step.state if step is not None and step.state not in ("forwarded", "committed") else None
+            found.append({**row, "compensation": undone})
+    return found
 
 
 # --- times ------------------------------------------------------------------------------------------------
@@ -226,7 +253,11 @@ def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float],
     """The seconds that an object waited in the queue of a type before each time it was taken."""
     waited, begins = 0.0, sorted(begins)
     for line in _facts(daemon, versions.case):
-        if line["what"] == "ObjectPut" and line.get("object") == versions.identity and line["task"] == name:
+        if (
+            line["what"] == "ObjectPut"
+            and line.get("object") == versions.identity
+            and line["at_type"] == name
+        ):
             taken = next((begin for begin in begins if begin >= line["at"]), now)
             waited += taken - line["at"]
     return waited

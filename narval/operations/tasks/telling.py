@@ -14,7 +14,7 @@ from narval.engines.events import PersonsAct, Plain, Signalled
 from narval.errors import RequestError, TaskRefusedError
 from narval.operations.asker import Asker
 from narval.operations.lookup import command
-from narval.runtime.agent.loop import Delivery
+from narval.runtime.agent.loop import Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.people.telling import say
@@ -70,17 +70,25 @@ async def told(
         for answer in say(turn, run.eid, signalled):
             settle(coming[0], answer)
 
+    def give_up(turn: Turn) -> None:
+        if not coming[0].done():
+            turn.tell(run.eid, replace(signalled, name="gone", arguments={"signal": signal}))
+
     try:
         await daemon.host.submit(tell)
         if not coming[0].done() and wait != 0.0:
             await daemon.main_loop.wait_for(coming[0], wait)
-        answered = coming[0].done()
+        if not coming[0].done() and not daemon.record_only:
+            await daemon.host.submit(give_up)
+    except asyncio.CancelledError:
+        daemon.host.post(Request(give_up))
+        raise
     finally:
-        if coming and not coming[0].done():
+        answered = bool(coming) and coming[0].done()
+        if not answered and coming:
             coming[0].cancel()
-            daemon.host.post(Delivery(run.eid, replace(signalled, name="gone", arguments={"signal": signal})))
     if not answered:
-        if daemon.host.loop.record_only:
+        if daemon.record_only:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
         return None
     answer = coming[0].result()

@@ -143,7 +143,7 @@ class ProgramTask:
         given = [_bytes(element)] if element is not None else []
         more = {"users": list(users), "roles": list(roles), "elements": given, "with_object": with_object}
         texts = [str(parameter) for parameter in parameters]
-        found = self._ask(
+        found: dict[str, Any] = self._ask(
             "task_raise", event=event, name=name, parameters=texts, mode=mode, wait=FOR_GOOD, **more
         )
         if "state" in found:

@@ -24,6 +24,6 @@ class OfTasks:
     task_events = forward(queries.task_events)
     task_queue = forward(queries.task_queue)
     task_where = forward(queries.task_where)
-    task_passed = forward(queries.task_passed)
+    task_passed = forward(records.task_passed)
     task_log = forward(records.task_log)
     task_time = forward(records.task_time)

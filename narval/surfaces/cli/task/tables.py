@@ -52,7 +52,7 @@ PASSED = (
     Column("task", _of("task"), right=True),
     Column("type", _of("type")),
     Column("result", _of("result")),
-    Column("state", lambda row: row["state"] if row["state"] not in ("forwarded", "committed") else ""),
+    Column("compensation", _of("compensation")),
 )
 
 
