@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
 from narval.engines.task_server.changes import (
+    CalledOver,
     Enqueued,
     InstanceCalled,
-    InstanceOver,
     ObjectGiven,
     ObjectGone,
     ObjectSent,
@@ -175,7 +175,7 @@ def _called(state: TaskServerState, change: InstanceCalled) -> None:
         state.given[change.object] = change.call
 
 
-def _over(state: TaskServerState, change: InstanceOver) -> None:
+def _over(state: TaskServerState, change: CalledOver) -> None:
     called = state.called.pop(change.call)
     if state.given.get(called.object) == change.call:
         del state.given[called.object]

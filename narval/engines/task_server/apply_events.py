@@ -22,7 +22,7 @@ from narval.engines.task_server.changes import (
     WaitParked,
     WindowOpened,
 )
-from narval.engines.task_server.line import Line
+from narval.engines.task_server.line import ArrivalLine
 from narval.engines.task_server.presence import put_worker
 from narval.engines.task_server.state import (
     EventRule,
@@ -116,7 +116,7 @@ def _move(state: TaskServerState, event: int, number: int, stage: Stage | None) 
     return rule
 
 
-def _leave(lines: dict[Name, Line[str]], name: Name, key: str) -> None:
+def _leave(lines: dict[Name, ArrivalLine[str]], name: Name, key: str) -> None:
     line = lines.get(name)
     if line is not None:
         line.discard(key)
@@ -127,7 +127,7 @@ def _leave(lines: dict[Name, Line[str]], name: Name, key: str) -> None:
 def _opened(state: TaskServerState, change: WindowOpened) -> None:
     rule = _move(state, change.event, change.rule, "open")
     rule.wake = change.until
-    state.open.setdefault(rule.state, Line()).append(rule_key(change.event, change.rule))
+    state.open.setdefault(rule.state, ArrivalLine()).append(rule_key(change.event, change.rule))
     if not state.events[change.event].started:
         state.unserved.append(change.event)
 
@@ -139,7 +139,7 @@ def _judged(state: TaskServerState, change: ConditionJudged) -> None:
     if change.held:
         rule.receiver, rule.before_action = change.receiver, change.windows
         if event.sync:
-            state.chosen.setdefault(rule.receiver, Line()).append(rule_key(event.id, change.rule))
+            state.chosen.setdefault(rule.receiver, ArrivalLine()).append(rule_key(event.id, change.rule))
         event.state = rule.state
         for number, other in event.rules.items():
             if other.state != rule.state:
@@ -147,12 +147,12 @@ def _judged(state: TaskServerState, change: ConditionJudged) -> None:
     else:
         rule.watched = change.watched
         if change.picky:
-            state.picky.setdefault(rule.state, Line()).append(rule_key(change.event, change.rule))
+            state.picky.setdefault(rule.state, ArrivalLine()).append(rule_key(change.event, change.rule))
 
 
 def _due(state: TaskServerState, change: ActionDue) -> None:
     rule = _move(state, change.event, change.rule, "ready")
-    state.pending.setdefault(rule.receiver, Line()).append(rule_key(change.event, change.rule))
+    state.pending.setdefault(rule.receiver, ArrivalLine()).append(rule_key(change.event, change.rule))
 
 
 def _began(state: TaskServerState, change: ActionBegan) -> None:

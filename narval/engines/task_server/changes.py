@@ -156,7 +156,7 @@ class InstanceCalled(ServerChange, frozen=True):
     event: int = 0
 
 
-class InstanceOver(ServerChange, frozen=True):
+class CalledOver(ServerChange, frozen=True):
     """An instance that the server has called is over."""
 
     at: float
@@ -291,7 +291,7 @@ class EventOver(ServerChange, frozen=True):
 
 
 class RaiserGone(ServerChange, frozen=True):
-    """Nobody waits for the end of a synchronous event any more."""
+    """The raiser of a synchronous event waits for its end no more."""
 
     at: float
     event: int

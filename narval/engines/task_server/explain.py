@@ -36,7 +36,7 @@ def _working(state: TaskServerState) -> int:
 def waiting_for(
     definition: TaskDefinition, state: TaskServerState, watches: dict[str, Watch]
 ) -> Iterator[Wait]:
-    """What comes next: objects and events, the windows and conditions of those that are there, instances."""
+    """The objects and events to come, the windows and conditions of those that are there, and instances."""
     if state.over:
         return
     yield Wait("queue", "signal", f"objects and events for {definition.full_name}")

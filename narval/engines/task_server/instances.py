@@ -8,9 +8,9 @@ from narval.engines import commands
 from narval.engines.events import Plain, Returned, Signalled
 from narval.engines.task_server import queue, rules
 from narval.engines.task_server.changes import (
+    CalledOver,
     CarriedTaken,
     InstanceCalled,
-    InstanceOver,
     ObjectGone,
     WorkerAt,
     WorkerJoined,
@@ -131,7 +131,7 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     """Know that an instance is over that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
-    decision.change(InstanceOver(decision.now, event.call, problem))
+    decision.change(CalledOver(decision.now, event.call, problem))
     if called.instance:
         rules.abandon(decision, called.instance)
     raised = state.events.get(called.event)

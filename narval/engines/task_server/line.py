@@ -10,7 +10,7 @@ import msgspec
 Key = TypeVar("Key", int, str)
 
 
-class Line(msgspec.Struct, Generic[Key], omit_defaults=True):
+class ArrivalLine(msgspec.Struct, Generic[Key], omit_defaults=True):
     """Keys in order: `keys` by place and `places` by key, from `head` to before `tail`.
 
     A dictionary alone would not do: the first key of one from whose front much was taken is found slowly.

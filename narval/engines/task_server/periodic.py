@@ -1,4 +1,4 @@
-"""What comes by itself: global events (K41, K64, KA14), and runs of periodic tasks (KA15)."""
+"""Beginnings without anybody: global events (K41, K64, KA14), and runs of periodic tasks (KA15)."""
 
 from __future__ import annotations
 

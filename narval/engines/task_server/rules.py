@@ -50,7 +50,7 @@ def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Ru
 
 
 def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
-    """What an event brings, by the names that a rule gives it."""
+    """The parameters of an event by the names that a rule gives it."""
     return dict(zip(rule.parameters, event.parameters, strict=False))
 
 

@@ -12,15 +12,15 @@ import msgspec
 
 from narval.definitions.task.windows import Interval
 from narval.engines.run_state import Moves, RunState
-from narval.engines.task_server.line import Line
+from narval.engines.task_server.line import ArrivalLine
 
 Stage = Literal["registered", "open", "false", "due", "ready", "acting"]
-"""Where a rule stands: before its window; to be judged; judged in vain, and judged again when something
+"""The stage of a rule: before its window; to be judged; judged in vain, and judged again when something
 changes; held, and before the window of its action; to be done by a receiver that is not free; being done.
 """
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
-"""How a rule or an event ended; a rule of another state than that in which it was taken is passed over."""
+"""The end of a rule or an event; a rule of another state than that in which it was taken is passed over."""
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -160,7 +160,7 @@ class TaskServerState(RunState, omit_defaults=True):
 
     version: str = ""
     gone: bool = False
-    queue: Line[int] = msgspec.field(default_factory=Line)
+    queue: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
     objects: dict[int, Queued] = {}
     parts: dict[int, dict[int, int]] = {}
     carried: dict[int, int] = {}
@@ -170,11 +170,11 @@ class TaskServerState(RunState, omit_defaults=True):
     called: dict[str, CalledInstance] = {}
     present: dict[str, Present] = {}
     events: dict[int, RaisedEvent] = {}
-    open: dict[str, Line[str]] = {}
-    picky: dict[str, Line[str]] = {}
-    pending: dict[int, Line[str]] = {}
-    chosen: dict[int, Line[str]] = {}
-    unserved: Line[int] = msgspec.field(default_factory=Line)
+    open: dict[str, ArrivalLine[str]] = {}
+    picky: dict[str, ArrivalLine[str]] = {}
+    pending: dict[int, ArrivalLine[str]] = {}
+    chosen: dict[int, ArrivalLine[str]] = {}
+    unserved: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
     acts: dict[str, str] = {}
     raisers: dict[str, int] = {}
     waits: dict[str, EventWaiter] = {}

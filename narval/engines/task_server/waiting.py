@@ -1,4 +1,4 @@
-"""Those who wait for an event or its end (K53, K54), and events that are kept for them (KA12)."""
+"""Instances that wait for an event or its end (K53, K54), and events that are kept for them (KA12)."""
 
 from __future__ import annotations
 
