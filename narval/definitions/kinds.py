@@ -106,16 +106,7 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
-    "task": Kind(
-        "narval.definitions.task",
-        engine="narval.engines.task",
-        run="task",
-        besides={"task-server": "narval.engines.task_server", "task-case": "narval.engines.task_case"},
-        standing="task-server",
-        cases="task-case",
-        suffixes=(".task",),
-        node=False,
-    ),
+    "task": Kind("narval.definitions.task", suffixes=(".task",), node=False),
 }
 """The kinds by name."""
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from narval.operations.operations import OPERATIONS
 from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
-from tests.house.operations_page import of_commands
+from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (
     NAME,
     daemon,
