@@ -18,7 +18,7 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
     "daemon.requests": ("stop", "reload", "log"),
-    "agents": (
+    "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "send", "letters", "resend", "drop_letter",
     ),

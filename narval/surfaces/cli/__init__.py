@@ -14,7 +14,7 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
+    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "automaton",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",

@@ -13,11 +13,11 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
-from narval.operations import agents as on_agents
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
 from narval.operations.asker import PROGRAM, Asker, person_name
+from narval.operations.daemon import agents as on_agents
 from narval.operations.history import history
 from narval.operations.operations import invoke
 from narval.operations.why import why

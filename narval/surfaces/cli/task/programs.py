@@ -66,7 +66,7 @@ def put(session: Session, name: str, files: tuple[BinaryIO, ...]) -> None:
 
 
 _INIT = """\
-export NARVAL_TASK=$(narval task init bank.scan)
+narval task init bank.scan
 narval task init bank.verify --role clerk --as ann"""
 
 
