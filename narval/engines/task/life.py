@@ -233,8 +233,9 @@ def told(decision: InstanceDecision) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
+    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere."""
     state = decision.state
-    if state.routes and state.case:
+    if state.case and (state.routes or ABORT in decision.definition.routes):
         sent = moves.routed(decision, state.routes, state.object)
         decision.tell("routed", {"object": state.object, **sent}, run=state.case, purpose="routed")
         decision.change(RoutesSent(0))
