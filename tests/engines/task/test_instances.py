@@ -254,6 +254,14 @@ def test_K47_ON_ABORT_runs_after_the_chain() -> None:
     assert said.state(run) == "aborted"
 
 
+def test_K47_a_script_of_ABORT_that_routes_nothing_says_so() -> None:
+    ways = {"ABORT": (when("kind", "==", "letter", perform("route", "next")),)}
+    said = Instances(task(state("a", edges="ABORT", on_assert=(perform("assert", "ABORT"),)), routes=ways))
+    run = said.works_on('<object kind="none"/>')
+    assert said.signals("routed")[0]["routes"] == []
+    assert said.state(run) == "aborted"
+
+
 def test_K46_a_compensator_gives_its_end_to_who_called_it() -> None:
     said = Instances(task(state("a", edges="FORWARD", on_assert=(perform("assert", "FORWARD"),)), routes={}))
     run = said.works_on(compensates="g.next")
