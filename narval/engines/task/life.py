@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.definitions.kinds import ASKING
+from narval.definitions.kinds import ASKING, KINDS
 from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION, FORWARD
 from narval.definitions.task.people import outcome_of
 from narval.engines import commands
@@ -130,7 +130,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
     near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
     call = decision.identifier()
     if definition.code is not None:
-        kind, name = definition.code
+        kind, name = _code(decision, *definition.code)
         if kind in functions.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(CodeBegan(call, reserved))
@@ -150,10 +150,21 @@ def _begin_code(decision: InstanceDecision) -> bool:
     return True
 
 
+def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
+    """The kind and name of the definition that does the work, whose kind need not be written. Raises
+    ScriptFault where none is loaded.
+    """
+    for known in [kind] if kind else KINDS:
+        if decision.view.definition(known, name) is not None:
+            return known, name
+    raise ScriptFault("unknown-target", f"TASK CODE names {name}, and no such definition is loaded")
+
+
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
     """Walk on after the code, or to what a person answered. Raises ScriptFault."""
-    definition = decision.definition
-    eids = functions.keep(decision, event, definition.code or (ASKING, definition.full_name), reserved)
+    definition, asked = decision.definition, decision.view.pending_call(event.call)
+    target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
+    eids = functions.keep(decision, event, target, reserved)
     decision.change(CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]
