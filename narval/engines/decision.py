@@ -9,10 +9,10 @@ from typing import ClassVar, Generic, TypeVar
 from narval.definitions.library import RunDefinition
 from narval.definitions.requirements import TransitionCondition
 from narval.engines import commands
-from narval.engines.assignment import Slot, assign
-from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.calls.assignment import Slot, assign
+from narval.engines.calls.candidates import Bindings, CandidateSearch
+from narval.engines.calls.outputs import Accepted
 from narval.engines.events import Failure, Plain, Signalled
-from narval.engines.outputs import Accepted
 from narval.engines.recorder import Recorder
 from narval.engines.run_state import RunState
 from narval.memory.elements.changes import MarkScope
