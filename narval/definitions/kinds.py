@@ -106,13 +106,23 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
-    "task": Kind("narval.definitions.task", suffixes=(".task",), node=False),
+    "task": Kind(
+        "narval.definitions.task",
+        engine="narval.engines.task",
+        run="task",
+        suffixes=(".task",),
+        node=False,
+        besides={"task-server": "narval.engines.task_server", "task-case": "narval.engines.task_case"},
+        standing="task-server",
+        cases="task-case",
+    ),
     "dataflow": Kind(
         "narval.definitions.dataflow",
         engine="narval.engines.dataflow",
         run="dataflow",
         suffixes=(".plan",),
         composes=True,
+        warns=True,
     ),
 }
 """The kinds by name."""

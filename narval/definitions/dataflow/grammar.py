@@ -39,7 +39,9 @@ _TOKEN = re.compile(
     |(?P<junk>[^\s"/{{}}(),:;*\w]+|[\w.]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-CLAUSES = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
+_ESCAPES = {r"\n": "\n", r"\t": "\t"}
+"""The escapes in texts that do not stand for the character after the backslash."""
+_CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
 PROPERTIES = {
     "BLOCKING": "blocking",
     "RE-ENTRANT": "reentrant",
@@ -132,60 +134,46 @@ class _Tokens:
         return "\n" in self.source.text[before.at + len(before.text) : self.next.at]
 
 
-class _UnitReader:
-    """Reads plans and operator declarations."""
+class _DeclarationReader:
+    """Reads the declarations of inputs and outputs, and of operators."""
 
-    def __init__(self, source: Source) -> None:
-        self._tokens = _Tokens(source)
-        self.faults = self._tokens.faults
+    def __init__(self, tokens: _Tokens) -> None:
+        self._tokens = tokens
 
-    def units(self) -> list[Unit]:
-        """All units of the file."""
-        units: list[Unit] = []
-        tokens = self._tokens
-        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
-            try:
-                if tokens.is_word("PLAN"):
-                    units.append(self._plan())
-                elif tokens.is_word("OPERATOR"):
-                    units.append(self._operator())
-                else:
-                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
-            except LostError:
-                tokens.advance()
-                while tokens.next.kind != "end" and not self._is_unit():
-                    tokens.advance()
-        return units
-
-    def _is_unit(self) -> bool:
-        """True where a unit begins: `PLAN name {`."""
-        named = self._tokens.is_word("PLAN", "OPERATOR", before="name")
-        return named and self._tokens.ahead(2).kind == "{"
-
-    # --- plans --------------------------------------------------------------------------------------------
-
-    def _plan(self) -> PlanSyntax:
+    def operator(self) -> OperatorSyntax:
+        """The declaration of an operator."""
         tokens = self._tokens
         start = tokens.advance()
-        name = tokens.expect("the name of the plan", "name")
-        tokens.expect("{ after the name of a plan", "{")
-        inputs = self._declared("INPUT", ports=False)
-        outputs = self._declared("OUTPUT", ports=False)
-        if not tokens.is_word("BODY"):
-            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
-        tokens.advance()
-        tokens.expect("{ after BODY", "{")
-        statements = self._statements()
-        tokens.expect("} at the end of BODY", "}")
-        end = tokens.expect("} at the end of the plan", "}")
+        name = tokens.expect("the name of the operator", "name")
+        tokens.expect("{ after the name of an operator", "{")
+        inputs = self.declared("INPUT", ports=True)
+        outputs = self.declared("OUTPUT", ports=True)
+        properties: list[tuple[str, str]] = []
+        while tokens.next.kind not in ("}", "end"):
+            properties.append(self._property([known for known, _ in properties]))
+        end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place, first = tokens.source.place(name.at), tokens.source.place(start.at)
-        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, first[0])
+        place = tokens.source.place(name.at)
+        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
 
-    def _wanted(self) -> str:
-        return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
+    def _property(self, known: list[str]) -> tuple[str, str]:
+        tokens = self._tokens
+        if not tokens.is_word(*PROPERTIES, before=":"):
+            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
+        word = tokens.advance()
+        tokens.advance()
+        name = PROPERTIES[word.text.upper()]
+        read = tokens.expect(f"the value of {word.text}", "name", "number")
+        value = read.text.lower()
+        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
+        if not fits(value):
+            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
+        if name in known:
+            tokens.fault(f"expected {word.text} once", word.at)
+        tokens.accept(";")
+        return name, value
 
-    def _declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
+    def declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
         """The declarations after INPUT: or OUTPUT:, none if it is not there."""
         tokens = self._tokens
         if not tokens.is_word(word):
@@ -216,6 +204,63 @@ class _UnitReader:
         many = ports and tokens.accept("*") is not None
         return Declared(first.text, type, *tokens.source.place(first.at), many)
 
+
+class _UnitReader:
+    """Reads plans and operator declarations."""
+
+    def __init__(self, source: Source) -> None:
+        self._tokens = _Tokens(source)
+        self._declarations = _DeclarationReader(self._tokens)
+        self.faults = self._tokens.faults
+
+    def units(self) -> list[Unit]:
+        """All units of the file."""
+        units: list[Unit] = []
+        tokens = self._tokens
+        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
+            try:
+                if tokens.is_word("PLAN"):
+                    units.append(self._plan())
+                elif tokens.is_word("OPERATOR"):
+                    units.append(self._declarations.operator())
+                else:
+                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
+            except LostError:
+                tokens.advance()
+                while tokens.next.kind != "end" and not self._is_unit():
+                    tokens.advance()
+        return units
+
+    def _is_unit(self) -> bool:
+        """True where a unit begins: `PLAN name {`."""
+        named = self._tokens.is_word("PLAN", "OPERATOR", before="name")
+        return named and self._tokens.ahead(2).kind == "{"
+
+    # --- plans --------------------------------------------------------------------------------------------
+
+    def _plan(self) -> PlanSyntax:
+        tokens = self._tokens
+        start = tokens.advance()
+        name = tokens.expect("the name of the dataflow", "name")
+        tokens.expect("{ after the name of a dataflow", "{")
+        inputs = self._declarations.declared("INPUT", ports=False)
+        outputs = self._declarations.declared("OUTPUT", ports=False)
+        if not tokens.is_word("BODY"):
+            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
+        tokens.advance()
+        tokens.expect("{ after BODY", "{")
+        before = len(self.faults)
+        statements = self._statements()
+        partial = len(self.faults) > before
+        tokens.expect("} at the end of BODY", "}")
+        end = tokens.expect("} at the end of the dataflow", "}")
+        text = tokens.source.text[start.at : end.at + 1]
+        place = tokens.source.place(name.at)
+        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
+
+    def _wanted(self) -> str:
+        return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
+
     # --- calls --------------------------------------------------------------------------------------------
 
     def _statements(self) -> tuple[Statement, ...]:
@@ -245,7 +290,7 @@ class _UnitReader:
 
     def _statement(self) -> Statement:
         tokens = self._tokens
-        name = tokens.expect("an operator or a plan to be called", "name", "path")
+        name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()
@@ -288,7 +333,7 @@ class _UnitReader:
         source = self._tokens.source
         text, offsets, last = "", [(0, read.at + 1)], 0
         for found in re.finditer(r"\\.|\n", inner, re.DOTALL):
-            text += inner[last : found.start()] + found[0][-1]
+            text += inner[last : found.start()] + _ESCAPES.get(found[0], found[0][-1])
             last = found.end()
             offsets.append((len(text), read.at + 1 + last))
         places = tuple((at, *source.place(offset)) for at, offset in offsets)
@@ -297,54 +342,20 @@ class _UnitReader:
     def _clauses(self) -> Clauses:
         tokens = self._tokens
         found: dict[str, tuple[Written, ...]] = {}
-        while tokens.is_word(*CLAUSES, before=":"):
+        while tokens.is_word(*_CLAUSE_WORDS, before=":"):
             word = tokens.advance()
             tokens.advance()
-            if CLAUSES[word.text.upper()] in found:
+            if _CLAUSE_WORDS[word.text.upper()] in found:
                 tokens.fault(f"expected {word.text} once; write its names one after another", word.at)
             names = [self._name(word.text)]
             while tokens.accept(","):
                 names.append(self._name(word.text))
-            found[CLAUSES[word.text.upper()]] = tuple(names)
+            found[_CLAUSE_WORDS[word.text.upper()]] = tuple(names)
         return Clauses(**found)
 
     def _name(self, word: str) -> Written:
         read = self._tokens.expect(f"the name of a datum after {word}:", "name")
         return Written("name", read.text, *self._tokens.source.place(read.at))
-
-    # --- operators ----------------------------------------------------------------------------------------
-
-    def _operator(self) -> OperatorSyntax:
-        tokens = self._tokens
-        start = tokens.advance()
-        name = tokens.expect("the name of the operator", "name")
-        tokens.expect("{ after the name of an operator", "{")
-        inputs = self._declared("INPUT", ports=True)
-        outputs = self._declared("OUTPUT", ports=True)
-        properties: list[tuple[str, str]] = []
-        while tokens.next.kind not in ("}", "end"):
-            properties.append(self._property([known for known, _ in properties]))
-        end = tokens.expect("} at the end of the operator", "}")
-        text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.source.place(name.at)
-        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
-
-    def _property(self, known: list[str]) -> tuple[str, str]:
-        tokens = self._tokens
-        if not tokens.is_word(*PROPERTIES, before=":"):
-            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
-        word = tokens.advance()
-        tokens.advance()
-        name = PROPERTIES[word.text.upper()]
-        read = tokens.expect(f"the value of {word.text}", "name", "number")
-        value = read.text.lower()
-        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
-        if not fits(value):
-            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
-        if name in known:
-            tokens.fault(f"expected {word.text} once", word.at)
-        tokens.accept(";")
-        return name, value
 
 
 _FITS: dict[str, tuple[str, Callable[[str], bool]]] = {

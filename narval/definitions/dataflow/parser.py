@@ -19,7 +19,7 @@ from narval.definitions.dataflow.compiling.vocabulary import (
 from narval.definitions.dataflow.composition import completed
 from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph, FixedValue, OperatorCall
 from narval.definitions.dataflow.grammar import read_units
-from narval.definitions.dataflow.operators import OPERATORS, named
+from narval.definitions.dataflow.operators import OPERATOR_TABLE, named
 from narval.definitions.dataflow.syntax import ALIASES, OperatorSyntax, PlanSource, PlanSyntax, Statement
 from narval.definitions.library import Definition, Library, Parsed, Reference
 from narval.definitions.reading import vocabulary
@@ -63,7 +63,7 @@ def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
     faults += (source.fault(message, one.line, one.column) for one, message in _doubles(units))
     plans = [unit for unit in units if isinstance(unit, PlanSyntax)]
     if not units and not faults:
-        faults.append(source.fault("expected a plan, as in: PLAN name { BODY { noop() } }"))
+        faults.append(source.fault("expected a dataflow, as in: PLAN name { BODY { noop() } }"))
     once = {plan.name: plan for plan in reversed(plans)}
     return [PlanSource(plan, source.path, aliases, declared) for plan in reversed(once.values())], faults
 
@@ -76,7 +76,7 @@ def _doubles(
     for unit in units:
         if isinstance(unit, PlanSyntax):
             if unit.name in plans:
-                yield unit, f"expected a new name, found the plan {unit.name!r} again"
+                yield unit, f"expected a new name, found the dataflow {unit.name!r} again"
             plans.add(unit.name)
             continue
         known = named(unit.name)
@@ -167,7 +167,7 @@ def _resolver(statement: Statement, source: PlanSource) -> Callable[[Library], I
     def resolve(library: Library) -> Iterator[Fault]:
         known = names_in(library)
         if known.find(statement, source) == (None, ""):
-            by_text = statement.name not in known.plans and named(statement.name) is OPERATORS["subplan"]
+            by_text = statement.name not in known.plans and named(statement.name) is OPERATOR_TABLE["subplan"]
             name = statement.arguments[0] if by_text else statement
             reference = name.text if not isinstance(name, Statement) else name.name
             message = known.unknown(reference, source.place)

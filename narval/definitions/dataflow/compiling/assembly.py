@@ -13,6 +13,7 @@ from narval.definitions.dataflow.compiling.datatypes import (
     UNKNOWN,
     fit,
 )
+from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred
 from narval.definitions.dataflow.compiling.matching import Match
 from narval.definitions.dataflow.compiling.wiring import Wiring
@@ -34,6 +35,7 @@ def assembled(
     inferred: Inferred,
     parsed: Mapping[str, Mapping[str, Any]],
     called: Mapping[int, str],
+    conditions: Conditions,
 ) -> DataflowGraph:
     """The graph of a plan; `parsed` are the texts of its calls by key, `called` the plans they call."""
     types = inferred.types
@@ -61,6 +63,8 @@ def assembled(
                 plan=called.get(at, ""),
                 tail=at in tails,
                 spills=at in spilling,
+                needs=tuple(conditions.chosen(conditions.of_call(match.key))),
+                possible=conditions.is_possible(conditions.of_call(match.key)),
                 line=statement.line,
                 column=statement.column,
             )

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.definitions.dataflow.compiling.assembly import lifted_of
-from narval.definitions.dataflow.compiling.attributes import Given, unknown_names
+from narval.definitions.dataflow.compiling.attributes import CallColumns, unknown_names
 from narval.definitions.dataflow.compiling.datatypes import LIFTED, TYPES, UNKNOWN, fit, type_named
 from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred
 from narval.definitions.dataflow.compiling.matching import Match, other_orders, right_call
 from narval.definitions.dataflow.compiling.wiring import Producer, Wiring
-from narval.definitions.dataflow.operators import OPERATORS, Port
+from narval.definitions.dataflow.operators import OPERATOR_TABLE, Port
 from narval.definitions.dataflow.syntax import Declared, PlanSource, Statement, Written
 from narval.definitions.suggestions import closest
 
@@ -25,13 +25,21 @@ Told = tuple[Written | Declared | Statement, str]
 
 def wrong_names(wiring: Wiring) -> Iterator[Told]:
     """Data that are declared twice, that nothing produces, or that nothing consumes."""
-    syntax = wiring.syntax
-    for side in (syntax.inputs, syntax.outputs):
+    for side in (wiring.syntax.inputs, wiring.syntax.outputs):
         seen: set[str] = set()
         for one in side:
             if one.name in seen or one.name == "_":
                 yield one, f"expected another name, found {one.name!r}{' again' if one.name in seen else ''}"
             seen.add(one.name)
+    for name in wiring.inputs:
+        for producer in wiring.producers.get(name, ()):
+            yield producer.written, f"{name!r} is an input; give this output another name"
+    if not wiring.syntax.partial:
+        yield from _loose_ends(wiring)
+
+
+def _loose_ends(wiring: Wiring) -> Iterator[Told]:
+    """Data that nothing produces, or that nothing consumes."""
     produced = [*wiring.inputs, *wiring.producers]
     for name, consumers in wiring.consumers.items():
         if not wiring.is_datum(name):
@@ -41,8 +49,6 @@ def wrong_names(wiring: Wiring) -> Iterator[Told]:
     for name, declared in wiring.inputs.items():
         if name not in wiring.consumers:
             yield declared, f"nothing consumes the input {name!r}; remove it, or use it"
-        for producer in wiring.producers.get(name, ()):
-            yield producer.written, f"{name!r} is an input; give this output another name"
     for name, declared in wiring.outputs.items():
         if name not in wiring.producers:
             yield declared, f"no operator produces the output {name!r}{closest(name, wiring.producers)}"
@@ -63,7 +69,7 @@ def circle(wiring: Wiring) -> Iterator[Told]:
         first = wiring.matches[wiring.circle[0]].statement
         names = [wiring.matches[at].statement.name for at in (*wiring.circle, wiring.circle[0])]
         way = " → ".join(names)
-        yield first, f"a plan has no circles, found {way}; to repeat something, let a plan call itself"
+        yield first, f"a dataflow has no circles, found {way}; to repeat something, let it call itself"
 
 
 def wrong_types(wiring: Wiring, types: Mapping[str, str], source: PlanSource) -> Iterator[Told]:
@@ -103,7 +109,7 @@ def _is_turned(match: Match, source: PlanSource) -> bool:
     """True of RETRIEVE(query, "wrapper"), which only a file of example aliases has (TA8)."""
     statement = match.statement
     kinds = [argument.kind for argument in statement.arguments]
-    is_retrieve = match.operator is OPERATORS["retrieve"] and statement.name.isupper()
+    is_retrieve = match.operator is OPERATOR_TABLE["retrieve"] and statement.name.isupper()
     return is_retrieve and not source.aliases and kinds == ["name", "text"]
 
 
@@ -125,7 +131,7 @@ def wrong_attributes(
     for match in wiring.matches:
         if match.operator is None or any(_misfits(match, inferred.types)):
             continue
-        given = Given(match, inferred.columns, parsed[match.key])
+        given = CallColumns(match, inferred.columns, parsed[match.key])
         for written, name, message in unknown_names(given, lifted_of(match, inferred.types)):
             line, column = written.place(written.text.find(name)) if name else (written.line, written.column)
             at = Written(written.kind, written.text, line, column)

@@ -31,7 +31,6 @@ from narval.definitions.dataflow.definition import DataflowGraph
 from narval.definitions.dataflow.operators import NAMES
 from narval.definitions.dataflow.rules import TextError
 from narval.definitions.dataflow.syntax import PlanSource, Statement
-from narval.definitions.suggestions import closest
 from narval.errors import Fault
 
 MOST_ROUNDS = 12
@@ -125,8 +124,8 @@ class _PlanCompiler:
             name = NAMES.get(statement.name.lower(), statement.name)
             counted[name] += 1
             matches.append(self._match(at, f"{name}-{counted[name]}", statement))
-        if not matches:
-            self.tell(self._source.syntax, "a plan needs at least one operator in its BODY")
+        if not matches and not self._source.syntax.partial:
+            self.tell(self._source.syntax, "a dataflow needs at least one operator in its BODY")
         return matches
 
     def _match(self, at: int, key: str, statement: Statement) -> Match:
@@ -159,8 +158,7 @@ class _PlanCompiler:
             if port is None or written.kind not in ("text", "number"):
                 continue
             if port.words and written.text.lower() not in port.words:
-                hint = closest(written.text, port.words)
-                self.tell(written, f"{port.name}: expected {', '.join(port.words)}, found {written}{hint}")
+                self.tell(written, f"{port.name}: expected {', '.join(port.words)}, found {written}")
             if not port.text:
                 continue
             try:
@@ -190,7 +188,7 @@ class _PlanCompiler:
         wiring, types = self._wiring, self._inferred.types
         infer(wiring, self._parsed, self._vocabulary.wrappers, self.tell)
         ordered = [self.matches[at] for at in wiring.order]
-        self._conditions = Conditions(ordered, types)
+        self._conditions = Conditions(wiring.inputs, ordered, types)
         for check in (
             checking.wrong_names(wiring),
             checking.circle(wiring),
@@ -210,9 +208,10 @@ class _PlanCompiler:
 
     def graph(self) -> DataflowGraph | None:
         """The graph; None of a plan with faults, or with calls of what is not known."""
-        if self.faults or any(found.operator is None for found in self.matches):
+        conditions = self._conditions
+        if self.faults or conditions is None or any(found.operator is None for found in self.matches):
             return None
-        return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called)
+        return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called, conditions)
 
 
 # --- recursion --------------------------------------------------------------------------------------------

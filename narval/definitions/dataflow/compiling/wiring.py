@@ -177,4 +177,6 @@ def _circle(left: Sequence[int], after: Mapping[int, set[int]]) -> list[int]:
     while at not in way:
         way[at] = len(way)
         at = preceding[at]
-    return list(way)[way[at] :][::-1]
+    found = list(way)[way[at] :][::-1]
+    first = found.index(min(found))
+    return [*found[first:], *found[:first]]
