@@ -54,6 +54,7 @@ class Epoch:
         self.number, self.wiring = number, wiring
         self.is_over = False
         self._owner, self._machine = owner, machine
+        self.enter, self.leave = machine.enter, machine.leave
         self.channels = {
             name: Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
         }
@@ -125,14 +126,6 @@ class Epoch:
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
         """Have the rest of a piece of work done."""
         self._machine.go_on(gate, steps)
-
-    def enter(self) -> bool:
-        """Take note that a gate works within another."""
-        return self._machine.enter()
-
-    def leave(self) -> None:
-        """Take note that it is done."""
-        self._machine.leave()
 
     def failed(self, gate: Gate, failure: Failure) -> None:
         """Take note that an operator failed."""

@@ -167,7 +167,7 @@ class Frame:
         """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
         actor = gate.actor
         child = actor.only_child() if isinstance(actor, PlanCall) else None
-        if not isinstance(child, Frame) or gate.call.enabled or not gate.inputs.is_empty:
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
             return
         if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
             return
