@@ -5,22 +5,25 @@
 CASE is `aggregate`: the operators of the language; its aggregate knows no groups, so two of them give the
 count and the sum of all; `groups`: count and sum of each group, as the peers have them, by a function outside
 that is called for each tuple; `rows`: as `aggregate`, with each tuple in a batch of its own; `generators`:
-plain generators in place of a dataflow. Tuples, relation and digest are those of the peers' catalogue.
+plain generators in place of a dataflow; `spill-OPERATOR`: ten times as many tuples through one operator that
+keeps them, with what does not fit on the disk. Tuples, relation and digest are those of the peers' catalogue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from bench.measure import argument, emit, now, us
+from bench.measure import argument, emit, now, scratch, us
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.definitions.dataflow.parser import parse
 from narval.engines.dataflow.batches import BATCH, TupleBatch
 from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import OperatorRequest, OutputValue, TransactionOver
+from narval.engines.dataflow.requests import FlowSettings, OperatorRequest, OutputValue, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
+from narval.runtime.calls.flow.spill import DiskSpill
 from narval.source.text import Source
 
 Digest = tuple[int, int]
@@ -130,11 +133,59 @@ def generators(n: int) -> Digest:
     return whole(agg)
 
 
+KEEPING = {
+    "accumulate": "accumulate(tuples : y) stream(y : z)",
+    "sort": 'accumulate(tuples : all) sort("value", "descending", all : y) stream(y : z)',
+    "union": "union((tuples, others) : z)",
+    "difference": "difference(tuples, others : z)",
+    "join": 'join("id = id", tuples, others : z)',
+}
+"""Operators that keep tuples, each in a dataflow that gives z."""
+
+
+def kept(operator: str, n: int, folder: Path) -> int:
+    """The tuples that come of an operator given so many, and on its second input every tenth of them."""
+    text = (
+        "PLAN w5 { INPUT: TupleStream tuples, TupleStream others OUTPUT: Object n BODY "
+        f'{{ {KEEPING[operator]} aggregate("*", "count", z : n) }} }}'
+    )
+    both = "others" in KEEPING[operator]
+    spill = DiskSpill(folder)
+    network = Network(
+        plan_of(text if both else text.replace(", TupleStream others", "")), FlowSettings(spill=spill)
+    )
+    network.start()
+    found = 0
+
+    def listen() -> None:
+        nonlocal found
+        while network.run():
+            pass
+        for event in network.take():
+            if isinstance(event, OutputValue):
+                found = event.value
+
+    source, schema = tuples(n), ("id", "key", "value")
+    while rows := list(islice(source, BATCH)):
+        network.feed("tuples", TupleBatch(schema, rows))
+        if both:
+            network.feed("others", TupleBatch(schema, rows[::10]))
+        listen()
+    for name in ("tuples", "others") if both else ("tuples",):
+        network.end(name)
+        listen()
+    spill.close()
+    return found
+
+
 def main() -> None:
     case, n = argument(1, "aggregate"), argument(2, 1_000_000)
     began = now()
     if case == "generators":
-        check = generators(n)
+        check: Any = generators(n)
+    elif case.startswith("spill-"):
+        with scratch() as folder:
+            check = kept(case.removeprefix("spill-"), n := 10 * n, folder)
     else:
         check = dataflow(GROUPS if case == "groups" else AGGREGATE, n, 1 if case == "rows" else BATCH)
     seconds = now() - began

@@ -5,9 +5,9 @@
     finishing all its inputs are over, what it has left comes
     finished, cancelled or failed: what still comes is dropped
 
-An operator fires when all that does not stream is there, and a tuple or EOS of one stream; without streams when
-all is there; without inputs at the start (T31). Then it is told its values, and of each stream in the order of
-its inputs the tuples that wait, then the end (T32).
+An operator fires when all that does not stream is there, and a tuple or EOS of one stream; without streams
+when all is there; without inputs at the start (T31). Then it is told its values, and of each stream in the
+order of its inputs the tuples that wait, then the end (T32).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Inputs:
         if self.missing:
             return False
         return not self.queues or any(
-            [kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue]
+            kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue
         )
 
     def next(self) -> tuple[Key, Kind, Any] | None:

@@ -1,7 +1,7 @@
 """A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
 
-An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any other,
-and one too many, is the error of the call that began it, or of the transaction.
+An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any
+other, and one too many, is the error of the call that began it, or of the transaction.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Frame:
         if self.depth >= settings.depth:
             raise FlowError(
                 "too-deep",
-                f"expected at most {settings.depth} frames within each other; does the recursion end?",
+                f"expected at most {settings.depth} frames in each other; does the recursion end?",
             )
         if machine.begin_frame() > settings.frames:
             raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from narval.engines.dataflow.batches import TupleBatch
 from narval.engines.dataflow.requests import FlowSettings, OperatorRequest
-from tests.engines.dataflow.flows import Failed, FlowDriver, flow, tuples_of
+from tests.engines.dataflow.flows import FailedError, FlowDriver, flow, tuples_of
 
 
 def plan(inputs: str, outputs: str, body: str) -> Any:
@@ -129,7 +129,7 @@ def test_T10_enable_comes_at_the_end_and_started_at_the_first_firing() -> None:
 
 
 def fails(request: OperatorRequest) -> list[TupleBatch]:
-    raise Failed
+    raise FailedError
 
 
 def test_T10_on_error_takes_the_place_of_void_and_restart() -> None:

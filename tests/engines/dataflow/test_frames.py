@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from narval.engines.dataflow.batches import TupleBatch
 from narval.engines.dataflow.requests import FlowSettings, OperatorRequest
 from narval.engines.events import Failure
-from tests.engines.dataflow.flows import Failed, FlowDriver, flow
+from tests.engines.dataflow.flows import FailedError, FlowDriver, flow
 
 SEEKERS = """
 PLAN Main {
@@ -224,7 +224,7 @@ def test_T43_one_error_too_many_ends_it() -> None:
 
 def test_TA25_a_permanent_error_does_not_begin_again() -> None:
     def query(request: OperatorRequest) -> list[TupleBatch]:
-        raise Failed("no-such-table", final=True)
+        raise FailedError("no-such-table", final=True)
 
     driver = FlowDriver(flow(RETRY), {"query": query}).feed("x", [{"text": "a"}]).run()
     assert driver.restarts == []

@@ -65,13 +65,12 @@ class Sort(Actor):
         self._down = self._order(str(values["order"]))
         if len(given):
             self._key = itemgetter(position(given.schema, str(values["attr"])))
-        limit = self.spill.limit
         runs: list[Kept] = []
         absent = self.spill.kept()
         rows: list[Row] = []
         for batch in given.batches():
             rows += self._present(batch.rows, absent)
-            if len(rows) >= limit:
+            if len(rows) >= self.spill.room(batch.rows):
                 runs.append(self._run(rows))
                 rows = []
                 yield
