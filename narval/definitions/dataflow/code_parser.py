@@ -75,7 +75,7 @@ class _DataflowCodeMaker:
             name=name,
             function=variable,
             where=self._where(value, declaration),
-            operator=None if operator is None else msgspec.structs.replace(operator, function=variable),
+            operator=operator,
             attributes=attributes,
             pure=declaration.pure,
             descriptions={"en": description} if description else {},

@@ -16,7 +16,7 @@ from narval.definitions.dataflow.bundle import bundled, element_of
 from narval.definitions.dataflow.compiling.compiler import Compiled, compile_plans
 from narval.definitions.dataflow.compiling.vocabulary import vocabulary_of
 from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph
-from narval.definitions.dataflow.operators import OPERATORS, Operator
+from narval.definitions.dataflow.operators import OPERATOR_TABLE, Operator
 from narval.definitions.dataflow.syntax import PlanSource
 from narval.definitions.library import Library
 from narval.errors import Fault
@@ -53,4 +53,4 @@ def completed(
 def of_modules(graph: DataflowGraph) -> list[Operator]:
     """The operators of modules that a graph has."""
     own = {call.operator.name: call.operator for call in graph.calls if not call.plan}
-    return [operator for name, operator in own.items() if name not in OPERATORS]
+    return [operator for name, operator in own.items() if name not in OPERATOR_TABLE]

@@ -8,7 +8,6 @@ formats     = text with %attr%, or with %s; %% is a percent sign
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -235,25 +234,20 @@ def _text_format(text: str) -> TextFormat:
 
 
 def _rows(text: str) -> InlineTuples:
+    wanted = 'expected a JSON array of objects, as in [{\\"a\\": 1}]'
     try:
-        found = json.loads(text, parse_constant=_no_number)
+        found = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        at = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        raise TextError(at, 'expected a JSON array of objects, as in [{"a": 1}]') from None
+        raise TextError(0, f"{wanted}: {error}") from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise TextError(0, 'expected a JSON array of objects, as in [{"a": 1}]')
+        raise TextError(0, wanted)
     attributes = tuple(dict.fromkeys(name for row in found for name in row))
     for row in found:
         for name, value in row.items():
             if not isinstance(value, Value):
-                raise TextError(
-                    0, f"{name}: expected a text, a number, true, false or null, found {value!r:.40}"
-                )
+                message = f"{name}: expected a text, a number, true, false or null, found {value!r:.40}"
+                raise TextError(0, message)
     return InlineTuples(attributes, tuple(tuple(row.get(name) for name in attributes) for row in found))
-
-
-def _no_number(written: str) -> Value:
-    raise ValueError(f"expected a number, found {written}")
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {

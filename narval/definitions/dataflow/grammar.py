@@ -132,60 +132,46 @@ class _Tokens:
         return "\n" in self.source.text[before.at + len(before.text) : self.next.at]
 
 
-class _UnitReader:
-    """Reads plans and operator declarations."""
+class _DeclarationReader:
+    """Reads the declarations of inputs and outputs, and of operators."""
 
-    def __init__(self, source: Source) -> None:
-        self._tokens = _Tokens(source)
-        self.faults = self._tokens.faults
+    def __init__(self, tokens: _Tokens) -> None:
+        self._tokens = tokens
 
-    def units(self) -> list[Unit]:
-        """All units of the file."""
-        units: list[Unit] = []
-        tokens = self._tokens
-        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
-            try:
-                if tokens.is_word("PLAN"):
-                    units.append(self._plan())
-                elif tokens.is_word("OPERATOR"):
-                    units.append(self._operator())
-                else:
-                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
-            except LostError:
-                tokens.advance()
-                while tokens.next.kind != "end" and not self._is_unit():
-                    tokens.advance()
-        return units
-
-    def _is_unit(self) -> bool:
-        """True where a unit begins: `PLAN name {`."""
-        named = self._tokens.is_word("PLAN", "OPERATOR", before="name")
-        return named and self._tokens.ahead(2).kind == "{"
-
-    # --- plans --------------------------------------------------------------------------------------------
-
-    def _plan(self) -> PlanSyntax:
+    def operator(self) -> OperatorSyntax:
+        """The declaration of an operator."""
         tokens = self._tokens
         start = tokens.advance()
-        name = tokens.expect("the name of the plan", "name")
-        tokens.expect("{ after the name of a plan", "{")
-        inputs = self._declared("INPUT", ports=False)
-        outputs = self._declared("OUTPUT", ports=False)
-        if not tokens.is_word("BODY"):
-            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
-        tokens.advance()
-        tokens.expect("{ after BODY", "{")
-        statements = self._statements()
-        tokens.expect("} at the end of BODY", "}")
-        end = tokens.expect("} at the end of the plan", "}")
+        name = tokens.expect("the name of the operator", "name")
+        tokens.expect("{ after the name of an operator", "{")
+        inputs = self.declared("INPUT", ports=True)
+        outputs = self.declared("OUTPUT", ports=True)
+        properties: list[tuple[str, str]] = []
+        while tokens.next.kind not in ("}", "end"):
+            properties.append(self._property([known for known, _ in properties]))
+        end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place, first = tokens.source.place(name.at), tokens.source.place(start.at)
-        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, first[0])
+        place = tokens.source.place(name.at)
+        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
 
-    def _wanted(self) -> str:
-        return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
+    def _property(self, known: list[str]) -> tuple[str, str]:
+        tokens = self._tokens
+        if not tokens.is_word(*PROPERTIES, before=":"):
+            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
+        word = tokens.advance()
+        tokens.advance()
+        name = PROPERTIES[word.text.upper()]
+        read = tokens.expect(f"the value of {word.text}", "name", "number")
+        value = read.text.lower()
+        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
+        if not fits(value):
+            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
+        if name in known:
+            tokens.fault(f"expected {word.text} once", word.at)
+        tokens.accept(";")
+        return name, value
 
-    def _declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
+    def declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
         """The declarations after INPUT: or OUTPUT:, none if it is not there."""
         tokens = self._tokens
         if not tokens.is_word(word):
@@ -215,6 +201,61 @@ class _UnitReader:
             tokens.fault(f"expected a type before {first.text!r}, as in: String {first.text}", first.at)
         many = ports and tokens.accept("*") is not None
         return Declared(first.text, type, *tokens.source.place(first.at), many)
+
+
+class _UnitReader:
+    """Reads plans and operator declarations."""
+
+    def __init__(self, source: Source) -> None:
+        self._tokens = _Tokens(source)
+        self._declarations = _DeclarationReader(self._tokens)
+        self.faults = self._tokens.faults
+
+    def units(self) -> list[Unit]:
+        """All units of the file."""
+        units: list[Unit] = []
+        tokens = self._tokens
+        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
+            try:
+                if tokens.is_word("PLAN"):
+                    units.append(self._plan())
+                elif tokens.is_word("OPERATOR"):
+                    units.append(self._declarations.operator())
+                else:
+                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
+            except LostError:
+                tokens.advance()
+                while tokens.next.kind != "end" and not self._is_unit():
+                    tokens.advance()
+        return units
+
+    def _is_unit(self) -> bool:
+        """True where a unit begins: `PLAN name {`."""
+        named = self._tokens.is_word("PLAN", "OPERATOR", before="name")
+        return named and self._tokens.ahead(2).kind == "{"
+
+    # --- plans --------------------------------------------------------------------------------------------
+
+    def _plan(self) -> PlanSyntax:
+        tokens = self._tokens
+        start = tokens.advance()
+        name = tokens.expect("the name of the plan", "name")
+        tokens.expect("{ after the name of a plan", "{")
+        inputs = self._declarations.declared("INPUT", ports=False)
+        outputs = self._declarations.declared("OUTPUT", ports=False)
+        if not tokens.is_word("BODY"):
+            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
+        tokens.advance()
+        tokens.expect("{ after BODY", "{")
+        statements = self._statements()
+        tokens.expect("} at the end of BODY", "}")
+        end = tokens.expect("} at the end of the plan", "}")
+        text = tokens.source.text[start.at : end.at + 1]
+        place, first = tokens.source.place(name.at), tokens.source.place(start.at)
+        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, first[0])
+
+    def _wanted(self) -> str:
+        return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
 
     # --- calls --------------------------------------------------------------------------------------------
 
@@ -311,40 +352,6 @@ class _UnitReader:
     def _name(self, word: str) -> Written:
         read = self._tokens.expect(f"the name of a datum after {word}:", "name")
         return Written("name", read.text, *self._tokens.source.place(read.at))
-
-    # --- operators ----------------------------------------------------------------------------------------
-
-    def _operator(self) -> OperatorSyntax:
-        tokens = self._tokens
-        start = tokens.advance()
-        name = tokens.expect("the name of the operator", "name")
-        tokens.expect("{ after the name of an operator", "{")
-        inputs = self._declared("INPUT", ports=True)
-        outputs = self._declared("OUTPUT", ports=True)
-        properties: list[tuple[str, str]] = []
-        while tokens.next.kind not in ("}", "end"):
-            properties.append(self._property([known for known, _ in properties]))
-        end = tokens.expect("} at the end of the operator", "}")
-        text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.source.place(name.at)
-        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
-
-    def _property(self, known: list[str]) -> tuple[str, str]:
-        tokens = self._tokens
-        if not tokens.is_word(*PROPERTIES, before=":"):
-            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
-        word = tokens.advance()
-        tokens.advance()
-        name = PROPERTIES[word.text.upper()]
-        read = tokens.expect(f"the value of {word.text}", "name", "number")
-        value = read.text.lower()
-        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
-        if not fits(value):
-            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
-        if name in known:
-            tokens.fault(f"expected {word.text} once", word.at)
-        tokens.accept(";")
-        return name, value
 
 
 _FITS: dict[str, tuple[str, Callable[[str], bool]]] = {

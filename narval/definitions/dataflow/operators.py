@@ -53,8 +53,7 @@ class Operator(msgspec.Struct, frozen=True):
     `waits_for` are the streaming inputs whose end a half-blocking one needs. A `conditional` one uses exactly
     one of its outputs (T40); `optional_outputs` may get nothing while others do. One that is `io` may wait
     outside; one with an `effect` changes something there, so what it does has keys. `granularity` is the
-    number of tuples that one likes to be given at once, 0 for any. `also` are other names of it. `function`
-    is the name of a function or class of a module.
+    number of tuples that one likes to be given at once, 0 for any. `also` are other names of it.
     """
 
     name: str
@@ -73,7 +72,6 @@ class Operator(msgspec.Struct, frozen=True):
     granularity: int = 0
     also: tuple[str, ...] = ()
     alias: tuple[tuple[str, ...], ...] = ()
-    function: str = ""
     is_plan: bool = False
 
     def input(self, name: str) -> Port | None:
@@ -372,7 +370,7 @@ _TABLE = (
     _operator("restart( : )", "I", "begins its transaction again, up to three more times"),
 )
 
-OPERATORS: Mapping[str, Operator] = {operator.name: operator for operator in _TABLE}
+OPERATOR_TABLE: Mapping[str, Operator] = {operator.name: operator for operator in _TABLE}
 """The operators by name."""
 
 NAMES: Mapping[str, str] = {
@@ -385,4 +383,4 @@ NAMES: Mapping[str, str] = {
 def named(written: str) -> Operator | None:
     """The operator of a name in any case (T14)."""
     name = NAMES.get(written.lower())
-    return OPERATORS[name] if name is not None else None
+    return OPERATOR_TABLE[name] if name is not None else None

@@ -19,7 +19,7 @@ from narval.definitions.dataflow.compiling.vocabulary import (
 from narval.definitions.dataflow.composition import completed
 from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph, FixedValue, OperatorCall
 from narval.definitions.dataflow.grammar import read_units
-from narval.definitions.dataflow.operators import OPERATORS, named
+from narval.definitions.dataflow.operators import OPERATOR_TABLE, named
 from narval.definitions.dataflow.syntax import ALIASES, OperatorSyntax, PlanSource, PlanSyntax, Statement
 from narval.definitions.library import Definition, Library, Parsed, Reference
 from narval.definitions.reading import vocabulary
@@ -167,7 +167,7 @@ def _resolver(statement: Statement, source: PlanSource) -> Callable[[Library], I
     def resolve(library: Library) -> Iterator[Fault]:
         known = names_in(library)
         if known.find(statement, source) == (None, ""):
-            by_text = statement.name not in known.plans and named(statement.name) is OPERATORS["subplan"]
+            by_text = statement.name not in known.plans and named(statement.name) is OPERATOR_TABLE["subplan"]
             name = statement.arguments[0] if by_text else statement
             reference = name.text if not isinstance(name, Statement) else name.name
             message = known.unknown(reference, source.place)

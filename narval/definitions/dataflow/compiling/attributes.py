@@ -29,7 +29,7 @@ VALUE = ("value",)
 """The attributes of a value."""
 
 
-class Given:
+class CallColumns:
     """The arguments of a call: their attributes, and the constants among them."""
 
     def __init__(self, match: Match, columns: Mapping[str, Columns], parsed: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Given:
         return [(one, self._columns.get(one.text)) for one in written]
 
 
-def columns_of(given: Given) -> dict[str, Columns]:
+def columns_of(given: CallColumns) -> dict[str, Columns]:
     """The attributes of what a call gives, by the name of the output."""
     operator = given.match.operator
     if operator is None:
@@ -73,60 +73,60 @@ def columns_of(given: Given) -> dict[str, Columns]:
     return found
 
 
-def _of(port: str) -> Callable[[Given], Columns]:
+def _of(port: str) -> Callable[[CallColumns], Columns]:
     return lambda given: given.columns(port)
 
 
-def _first(given: Given) -> Columns:
+def _first(given: CallColumns) -> Columns:
     """The attributes that all inputs of a union have."""
     return next((columns for _, columns in given.each("in") if columns is not None), None)
 
 
-def _same(given: Given) -> Columns:
+def _same(given: CallColumns) -> Columns:
     """The attributes of streams that are merged, if they are the same."""
     found = {columns for _, columns in given.each("in")}
     return found.pop() if len(found) == 1 else None
 
 
-def _projected(given: Given) -> Columns:
+def _projected(given: CallColumns) -> Columns:
     return given.parsed.get("cond")
 
 
-def _formatted(given: Given) -> Columns:
+def _formatted(given: CallColumns) -> Columns:
     columns, name = given.columns("in"), given.constant("attr")
     if columns is None or name is None:
         return None
     return columns if name in columns else (*columns, name)
 
 
-def _pairs(given: Given) -> Columns:
+def _pairs(given: CallColumns) -> Columns:
     left, right, tests = given.columns("left"), given.columns("right"), given.parsed.get("cond")
     return None if left is None or right is None or tests is None else joined(left, right, tests)
 
 
-def _named(given: Given) -> Columns:
+def _named(given: CallColumns) -> Columns:
     name = given.constant("attr")
     return None if name is None else (name,)
 
 
-def _changed(given: Given) -> Columns:
+def _changed(given: CallColumns) -> Columns:
     columns, key = given.columns("in"), given.parsed.get("key")
     if columns is None or key is None:
         return None
     return (*columns, *(f"was_{name}" for name in columns if name not in key))
 
 
-def _extracted(given: Given) -> Columns:
+def _extracted(given: CallColumns) -> Columns:
     rules = given.parsed.get("rules")
     return rules.attributes if isinstance(rules, ExtractRules) else None
 
 
-def _inline(given: Given) -> Columns:
+def _inline(given: CallColumns) -> Columns:
     tuples = given.parsed.get("literal")
     return tuples.attributes if isinstance(tuples, InlineTuples) else None
 
 
-_MADE: Mapping[str, Callable[[Given], Columns]] = {
+_MADE: Mapping[str, Callable[[CallColumns], Columns]] = {
     **dict.fromkeys(
         (
             "atleastone", "filter", "headtail", "partition", "accumulate", "namerelation", "select", "sort",
@@ -149,7 +149,7 @@ _MADE: Mapping[str, Callable[[Given], Columns]] = {
 # --- names that are not there -----------------------------------------------------------------------------
 
 
-def unknown_names(given: Given, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
     """The attributes that a call names, and its streams do not have: the text, the name, what is wrong."""
     yield from _lifted(given, lifted)
     for port, side, names, any_case in _asked(given):
@@ -163,7 +163,7 @@ def unknown_names(given: Given, lifted: Sequence[str]) -> Iterator[tuple[Written
         yield from _different(given)
 
 
-def _asked(given: Given) -> Iterator[tuple[str, str, Sequence[str], bool]]:
+def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
     """The attributes that a call names: in which argument, of which stream, and if in any case."""
     name = given.match.operator.name if given.match.operator is not None else ""
     parsed = given.parsed
@@ -183,7 +183,7 @@ def _asked(given: Given) -> Iterator[tuple[str, str, Sequence[str], bool]]:
             yield port, "in", (text,), False
 
 
-def _lifted(given: Given, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
     """The streams that lift an operator, and have several attributes of which none is the one (TA7)."""
     named = given.match.operator is not None and given.match.operator.name == "formatrelation"
     for port in (*lifted, *(("in",) if named else ())):
@@ -199,7 +199,7 @@ def _lifted(given: Given, lifted: Sequence[str]) -> Iterator[tuple[Written, str,
             yield argument, "", f"{message}; {cure}"
 
 
-def _different(given: Given) -> Iterator[tuple[Written, str, str]]:
+def _different(given: CallColumns) -> Iterator[tuple[Written, str, str]]:
     known = [(written, columns) for written, columns in given.each("in") if columns is not None]
     for written, columns in known[1:]:
         if set(columns) != set(known[0][1] or ()):

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.definitions.dataflow.compiling.assembly import lifted_of
-from narval.definitions.dataflow.compiling.attributes import Given, unknown_names
+from narval.definitions.dataflow.compiling.attributes import CallColumns, unknown_names
 from narval.definitions.dataflow.compiling.datatypes import LIFTED, TYPES, UNKNOWN, fit, type_named
 from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred
 from narval.definitions.dataflow.compiling.matching import Match, other_orders, right_call
 from narval.definitions.dataflow.compiling.wiring import Producer, Wiring
-from narval.definitions.dataflow.operators import OPERATORS, Port
+from narval.definitions.dataflow.operators import OPERATOR_TABLE, Port
 from narval.definitions.dataflow.syntax import Declared, PlanSource, Statement, Written
 from narval.definitions.suggestions import closest
 
@@ -103,7 +103,7 @@ def _is_turned(match: Match, source: PlanSource) -> bool:
     """True of RETRIEVE(query, "wrapper"), which only a file of example aliases has (TA8)."""
     statement = match.statement
     kinds = [argument.kind for argument in statement.arguments]
-    is_retrieve = match.operator is OPERATORS["retrieve"] and statement.name.isupper()
+    is_retrieve = match.operator is OPERATOR_TABLE["retrieve"] and statement.name.isupper()
     return is_retrieve and not source.aliases and kinds == ["name", "text"]
 
 
@@ -125,7 +125,7 @@ def wrong_attributes(
     for match in wiring.matches:
         if match.operator is None or any(_misfits(match, inferred.types)):
             continue
-        given = Given(match, inferred.columns, parsed[match.key])
+        given = CallColumns(match, inferred.columns, parsed[match.key])
         for written, name, message in unknown_names(given, lifted_of(match, inferred.types)):
             line, column = written.place(written.text.find(name)) if name else (written.line, written.column)
             at = Written(written.kind, written.text, line, column)

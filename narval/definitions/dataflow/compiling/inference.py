@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.dataflow.compiling.attributes import VALUE, Columns, Given, columns_of
+from narval.definitions.dataflow.compiling.attributes import VALUE, CallColumns, Columns, columns_of
 from narval.definitions.dataflow.compiling.datatypes import (
     ENABLEMENT,
     UNKNOWN,
@@ -54,7 +54,7 @@ def infer(
     wrappers: Mapping[str, Columns],
     tell: Told = lambda at, message: None,
 ) -> Inferred:
-    """What can be inferred; `parsed` are the texts of calls by key, `tell` is told of contradictions."""
+    """Types and attributes of all data; `parsed` are the texts of calls by key, `tell` is told of conflicts."""
     types: dict[str, str] = {}
     columns: dict[str, Columns] = {}
     for name, declared in wiring.inputs.items():
@@ -67,7 +67,7 @@ def infer(
                 _add_type(types, written, ENABLEMENT, tell)
         for written, type in output_types(found, types):
             _add_type(types, written, type, tell)
-        given = Given(found, columns, parsed[found.key])
+        given = CallColumns(found, columns, parsed[found.key])
         _add_columns(columns, found, _columns(given, wrappers))
     return Inferred(types, columns)
 
@@ -96,7 +96,7 @@ def _add_type(types: dict[str, str], written: Written, type: str, tell: Told) ->
         types[written.text] = both
 
 
-def _columns(given: Given, wrappers: Mapping[str, Columns]) -> dict[str, Columns]:
+def _columns(given: CallColumns, wrappers: Mapping[str, Columns]) -> dict[str, Columns]:
     found = columns_of(given)
     operator = given.match.operator
     if operator is not None and operator.name == "retrieve":

@@ -12,7 +12,7 @@ from narval.definitions.dataflow.code import DataflowCode
 from narval.definitions.dataflow.compiling.attributes import Columns
 from narval.definitions.dataflow.compiling.datatypes import STREAM, type_named
 from narval.definitions.dataflow.names import FilePlace, PlanNames
-from narval.definitions.dataflow.operators import NAMES, OPERATORS, Operator, OperatorClass, Port, named
+from narval.definitions.dataflow.operators import NAMES, OPERATOR_TABLE, Operator, OperatorClass, Port, named
 from narval.definitions.dataflow.syntax import Declared, OperatorSyntax, PlanSource, Statement
 from narval.definitions.library import Library
 from narval.definitions.suggestions import closest
@@ -107,7 +107,7 @@ class PlanVocabulary:
                 None,
                 'subplan: expected the name of a plan first, as a text, as in subplan("Next", page : out)',
             )
-        if first.text.lower() in OPERATORS and not self._names.found(first.text, source.place):
+        if first.text.lower() in OPERATOR_TABLE and not self._names.found(first.text, source.place):
             return Found(None, f"{first.text!r} is an operator; call it by its name")
         return self.plan(first.text, source.place)
 
