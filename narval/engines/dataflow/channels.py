@@ -12,7 +12,7 @@ from narval.engines.dataflow.spilling import Kept, Spill
 
 
 class Kind(IntEnum):
-    """The kinds of what comes along a channel. No stream is not an empty one: that ends, this is cancelled."""
+    """The kinds of what comes along a channel. An empty stream ends; no stream is cancelled."""
 
     TUPLES = 0
     GIVEN = 1

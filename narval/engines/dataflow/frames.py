@@ -181,7 +181,7 @@ class Frame:
         self._frames.live.pop(self.id, None)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
-        """Take the place of the frame that began this one; gives what is told of outputs that lack something."""
+        """Take the place of the frame that began this one; gives the one that is told of outputs that lack."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None

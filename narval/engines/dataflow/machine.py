@@ -1,4 +1,4 @@
-"""The working parts of a transaction: whose turn it is, how deep one thing leads to another, and what is told.
+"""The working parts of a transaction: whose turn it is, how deep one leads to another, what is told.
 
 Nothing runs by itself: whoever drives the network has it go on.
 """

@@ -192,8 +192,12 @@ def test_TA6_what_comes_of_each_must_have_the_same_attributes() -> None:
 
 
 def test_the_end_of_a_stream_is_told_after_all_its_tuples() -> None:
-    text = 'PLAN Main { INPUT: TupleStream x BODY { notify("mailto:pat@example.org", x) ENABLE: e noop() WAIT: e } }'
-    driver = FlowDriver(flow(text), {"notify": lambda request: []}, seed=3)
+    body = 'notify("mailto:pat@example.org", x) ENABLE: e noop() WAIT: e'
+    driver = FlowDriver(
+        flow(f"PLAN Main {{ INPUT: TupleStream x BODY {{ {body} }} }}"),
+        {"notify": lambda request: []},
+        seed=3,
+    )
     driver.feed("x", [{"n": 1}, {"n": 2}, {"n": 3}], 1).end("x").run()
     assert [(one.phase, one.batch and one.batch.rows) for one in driver.made] == [
         ("batch", [(1,)]),

@@ -115,8 +115,8 @@ class Join(Actor):
         if self._made is None and other.schema is not None:
             self._bind()
         if mine.away is not None or other.away is not None:
-            # A pair of two rows that were put away is found at the end, so from the first on no row is added to
-            # a table: it would meet those that were put away neither here nor there.
+            # Two rows that were put away meet at the end. From the first of them on no row goes into a table:
+            # it would meet those that were put away neither here nor there.
             self._put_away(mine, rows)
         elif not other.is_over:
             beyond = mine.keep(rows, self.spill.room(rows))
