@@ -91,7 +91,8 @@ class Channel:
             if self._live > 0:
                 return
         self.is_open = False
-        self.tuples += kind is Kind.GIVEN
+        if kind is Kind.GIVEN:
+            self.tuples += len(value) if isinstance(value, Relation) else 1
         for consumer in self.consumers:
             consumer.deliver(kind, value)
 

@@ -37,6 +37,9 @@ class Owner(Protocol):
     def forget(self, requests: Iterable[int]) -> None:
         """Give requests up."""
 
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+
     def failed(self, failure: Failure) -> None:
         """Take note that an operator failed."""
 
@@ -98,6 +101,8 @@ class Epoch:
 
     def shut(self) -> list[Actor]:
         """Drop all that is under way; gives the operators that were at work."""
+        if not self.is_over:
+            self._owner.count(self)
         self.is_over = True
         return [gate.actor for gate in self.gates if gate.actor is not None and gate.is_at_work]
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from narval.definitions.dataflow.definition import STREAMED, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
 from narval.engines.dataflow.channels import Kind, Receiver
+from narval.engines.dataflow.counts import Passage, Tally
 from narval.engines.dataflow.epochs import Epoch
 from narval.engines.dataflow.firing import BACK, Gate, Inlet
 from narval.engines.dataflow.machine import Later, Machine
@@ -33,8 +34,16 @@ class Frames:
         self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
     ) -> None:
         self.plan, self.machine, self.finished = plan, machine, finished
+        self.tally = Tally()
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
+
+    def passages(self) -> list[Passage]:
+        """The tuples that passed through each operator so far, and what it waits for."""
+        live = [frame for frame in self.live.values() if not frame.epoch.is_over]
+        return self.tally.with_live(
+            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels) for frame in live
+        )
 
 
 class Nobody:
@@ -148,6 +157,10 @@ class Frame:
             self.stop()
             self._close("void", with_held=False)
 
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+        self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
+
     def failed(self, failure: Failure) -> None:
         """Make the try void after an error, and begin again if that may help (T43, TA25)."""
         if self.state != "at work":
@@ -181,7 +194,7 @@ class Frame:
         self._frames.live.pop(self.id, None)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
-        """Take the place of the frame that began this one; gives the one that is told of outputs that lack."""
+        """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None
