@@ -33,7 +33,7 @@ class FlowError(Exception):
 
 
 class TupleBatch(NamedTuple):
-    """Some tuples of one stream, which share the object `schema`; `relation` is where they come from (TA6)."""
+    """Some tuples of one stream, which share `schema`; `relation` says where they are from (TA6)."""
 
     schema: Schema
     rows: list[Row]

@@ -1,4 +1,4 @@
-"""Data on their way between operators: a channel for each datum of a frame, an outlet for each producer of it."""
+"""Data on their way between operators: a channel for each datum of a frame, an outlet for each producer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.engines.dataflow.spilling import Kept, Spill
 
 
 class Kind(IntEnum):
-    """The kinds of what comes along a channel. No stream is not the empty stream: one is cancelled, one ends."""
+    """The kinds of what comes along a channel. An empty stream ends; no stream is cancelled."""
 
     TUPLES = 0
     GIVEN = 1
@@ -91,7 +91,8 @@ class Channel:
             if self._live > 0:
                 return
         self.is_open = False
-        self.tuples += kind is Kind.GIVEN
+        if kind is Kind.GIVEN:
+            self.tuples += len(value) if isinstance(value, Relation) else 1
         for consumer in self.consumers:
             consumer.deliver(kind, value)
 

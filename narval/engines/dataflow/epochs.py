@@ -37,6 +37,9 @@ class Owner(Protocol):
     def forget(self, requests: Iterable[int]) -> None:
         """Give requests up."""
 
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+
     def failed(self, failure: Failure) -> None:
         """Take note that an operator failed."""
 
@@ -54,6 +57,7 @@ class Epoch:
         self.number, self.wiring = number, wiring
         self.is_over = False
         self._owner, self._machine = owner, machine
+        self.enter, self.leave = machine.enter, machine.leave
         self.channels = {
             name: Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
         }
@@ -97,6 +101,8 @@ class Epoch:
 
     def shut(self) -> list[Actor]:
         """Drop all that is under way; gives the operators that were at work."""
+        if not self.is_over:
+            self._owner.count(self)
         self.is_over = True
         return [gate.actor for gate in self.gates if gate.actor is not None and gate.is_at_work]
 
@@ -125,14 +131,6 @@ class Epoch:
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
         """Have the rest of a piece of work done."""
         self._machine.go_on(gate, steps)
-
-    def enter(self) -> bool:
-        """Take note that a gate works within another."""
-        return self._machine.enter()
-
-    def leave(self) -> None:
-        """Take note that it is done."""
-        self._machine.leave()
 
     def failed(self, gate: Gate, failure: Failure) -> None:
         """Take note that an operator failed."""

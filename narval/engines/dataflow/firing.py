@@ -5,9 +5,9 @@
     finishing all its inputs are over, what it has left comes
     finished, cancelled or failed: what still comes is dropped
 
-An operator fires when all that does not stream is there, and a tuple or EOS of one stream; without streams when
-all is there; without inputs at the start (T31). Then it is told its values, and of each stream in the order of
-its inputs the tuples that wait, then the end (T32).
+An operator fires when all that does not stream is there, and a tuple or EOS of one stream; without streams
+when all is there; without inputs at the start (T31). Then it is told its values, and of each stream in the
+order of its inputs the tuples that wait, then the end (T32).
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Inputs:
     """What a gate has been given, and what it lacks (T31)."""
 
     def __init__(self, call: OperatorCall, streams: frozenset[str]) -> None:
+        self.waiting = 0
         self.values: dict[str, Any] = {}
         self.missing: set[Key] = {(WAIT, at) for at in range(len(call.wait))}
         self.queues: dict[Key, deque[tuple[Kind, Any]]] = {}
@@ -115,14 +116,13 @@ class Inputs:
     def put(self, key: Key, kind: Kind, item: Any) -> None:
         """Let something wait; a value for a stream is its only one, a relation its tuples."""
         queue = self.queues.setdefault(key, deque())
-        if kind is not Kind.GIVEN or key[0] == BACK:
-            queue.append((kind, item))
-            return
-        if isinstance(item, Relation):
-            queue.append((kind, item))
-        else:
-            queue.append((Kind.TUPLES, TupleBatch(VALUE, [(item,)])))
-        queue.append((Kind.EOS, None))
+        if kind is Kind.GIVEN and key[0] != BACK:
+            whole = isinstance(item, Relation)
+            queue.append((kind, item) if whole else (Kind.TUPLES, TupleBatch(VALUE, [(item,)])))
+            kind, item = Kind.EOS, None
+            self.waiting += 1
+        queue.append((kind, item))
+        self.waiting += 1
 
     def give(self, key: Key, value: Any) -> None:
         """Take a value."""
@@ -140,7 +140,7 @@ class Inputs:
         if self.missing:
             return False
         return not self.queues or any(
-            [kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue]
+            kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue
         )
 
     def next(self) -> tuple[Key, Kind, Any] | None:
@@ -148,16 +148,13 @@ class Inputs:
         for key, queue in self.queues.items():
             if queue:
                 kind, item = queue.popleft()
+                self.waiting -= 1
                 return key, kind, item
         return None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits."""
-        return not any(self.queues.values())
-
     def clear(self) -> None:
         """Forget all."""
+        self.waiting = 0
         self.values, self.missing, self.queues, self.handlers = {}, set(), {}, {}
 
 
@@ -204,24 +201,27 @@ class Gate:
 
     def deliver(self, key: Key, kind: Kind, item: Any) -> None:
         """Take what comes on an input."""
+        host, inputs = self.host, self.inputs
+        is_free = self.state == "at work" and not self._steps and not inputs.waiting
+        if is_free and kind is Kind.TUPLES and not host.is_over:
+            handler = inputs.handlers.get(key)
+            if handler is not None and host.enter():
+                self._tuples(handler, item)
+                host.leave()
+                return
         if self.is_over:
             return
-        inputs = self.inputs
         if key not in inputs.queues and key[0] != BACK:
             self._take_value(key, kind, item)
-        elif self._is_free and kind is not Kind.GIVEN and self.host.enter():
+        elif is_free and kind is not Kind.GIVEN and host.enter():
             self._handle(key, kind, item)
             self.settle()
-            self.host.leave()
+            host.leave()
         else:
             inputs.put(key, kind, item)
             if kind is Kind.CANCEL and self.state == "waiting":
                 self._lose(key)
             self.go()
-
-    @property
-    def _is_free(self) -> bool:
-        return self.state == "at work" and not self._steps and self.inputs.is_empty
 
     def _take_value(self, key: Key, kind: Kind, item: Any) -> None:
         """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is none (TA2)."""
@@ -283,14 +283,7 @@ class Gate:
         if key[0] == BACK:
             self._work(lambda: actor.on_back(key[1], kind, item))
         elif kind is Kind.TUPLES:
-            handler = self.inputs.handlers[key]
-            try:
-                steps = handler(item)
-            except Exception as error:
-                self.fail(failure_of(error))
-            else:
-                if steps is not None:
-                    self._go_on(steps)
+            self._tuples(self.inputs.handlers[key], item)
         elif kind is Kind.GIVEN:
             self._go_on(self._each(self.inputs.handlers[key], item))
         elif kind is Kind.EOS:
@@ -298,6 +291,15 @@ class Gate:
             self._work(lambda: actor.on_eos(*key))
         elif not self._lose(key):
             self._work(lambda: actor.on_cancelled(*key))
+
+    def _tuples(self, handler: Handler, batch: TupleBatch) -> None:
+        try:
+            steps = handler(batch)
+        except Exception as error:
+            self.fail(failure_of(error))
+        else:
+            if steps is not None:
+                self._go_on(steps)
 
     def _each(self, handler: Handler, relation: Relation) -> Iterator[None]:
         for batch in relation.batches():
@@ -337,7 +339,7 @@ class Gate:
     def settle(self) -> None:
         """Finish if all inputs are over and nothing is under way."""
         actor, inputs = self.actor, self.inputs
-        if self.is_over or actor is None or inputs.open or self._steps or not inputs.is_empty:
+        if self.is_over or actor is None or inputs.open or self._steps or inputs.waiting:
             return
         if self.state == "at work":
             self.state = "finishing"

@@ -1,7 +1,7 @@
 """A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
 
-An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any other,
-and one too many, is the error of the call that began it, or of the transaction.
+An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any
+other, and one too many, is the error of the call that began it, or of the transaction.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal
 from narval.definitions.dataflow.definition import STREAMED, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
 from narval.engines.dataflow.channels import Kind, Receiver
+from narval.engines.dataflow.counts import Passage, Tally
 from narval.engines.dataflow.epochs import Epoch
 from narval.engines.dataflow.firing import BACK, Gate, Inlet
 from narval.engines.dataflow.machine import Later, Machine
@@ -33,8 +34,16 @@ class Frames:
         self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
     ) -> None:
         self.plan, self.machine, self.finished = plan, machine, finished
+        self.tally = Tally()
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
+
+    def passages(self) -> list[Passage]:
+        """The tuples that passed through each operator so far, and what it waits for."""
+        live = [frame for frame in self.live.values() if not frame.epoch.is_over]
+        return self.tally.with_live(
+            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels) for frame in live
+        )
 
 
 class Nobody:
@@ -110,7 +119,7 @@ class Frame:
         if self.depth >= settings.depth:
             raise FlowError(
                 "too-deep",
-                f"expected at most {settings.depth} frames within each other; does the recursion end?",
+                f"expected at most {settings.depth} frames in each other; does the recursion end?",
             )
         if machine.begin_frame() > settings.frames:
             raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
@@ -148,6 +157,10 @@ class Frame:
             self.stop()
             self._close("void", with_held=False)
 
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+        self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
+
     def failed(self, failure: Failure) -> None:
         """Make the try void after an error, and begin again if that may help (T43, TA25)."""
         if self.state != "at work":
@@ -167,7 +180,7 @@ class Frame:
         """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
         actor = gate.actor
         child = actor.only_child() if isinstance(actor, PlanCall) else None
-        if not isinstance(child, Frame) or gate.call.enabled or not gate.inputs.is_empty:
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
             return
         if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
             return
@@ -181,7 +194,7 @@ class Frame:
         self._frames.live.pop(self.id, None)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
-        """Take the place of the frame that began this one; gives what is told of outputs that lack something."""
+        """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None

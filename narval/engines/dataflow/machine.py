@@ -1,5 +1,6 @@
-"""The working parts of a transaction: whose turn it is, how deep one thing leads to another, and what is asked
-outside. Nothing runs by itself: whoever drives the network has it go on.
+"""The working parts of a transaction: whose turn it is, how deep one leads to another, what is told.
+
+Nothing runs by itself: whoever drives the network has it go on.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Machine:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more waits for an operator outside than should: sources are to give nothing for now (TA41)."""
+        """Whether more waits for an operator outside than should: sources give nothing for now (TA41)."""
         return bool(self._crowded)
 
     @property

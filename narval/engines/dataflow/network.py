@@ -1,7 +1,7 @@
-"""The network of one transaction: given inputs and answers, it says what is to be done outside and what comes out.
+"""The network of one transaction: it is given inputs and answers, and says what to do outside and what comes.
 
-It has no clock, no threads and nothing that waits: whoever drives it feeds it, lets it `run`, takes what it tells,
-and answers its requests whenever and in whatever order they are done.
+It has no clock, no threads and nothing that waits: whoever drives it feeds it, lets it `run`, takes what it
+tells, and answers its requests whenever and in whatever order they are done.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ Phase = Literal["run", "batch", "eos"]
 class OperatorRequest(NamedTuple):
     """Work that is to be done outside for an operator, answered by any number of batches and one end.
 
-    `run`: the whole of an operator without streams, with its `arguments`; where it is lifted, `batch` has the one
-    tuple at hand (TA7). `batch`: tuples that came on `port`, at a place of its group. `eos`: the end of that
-    stream, after all its tuples have been answered. Requests of one `frame`, call and `epoch` are of one
+    `run`: the whole of an operator without streams, with its `arguments`; where it is lifted, `batch` has the
+    one tuple at hand (TA7). `batch`: tuples that came on `port`, at a place of its group. `eos`: the end of
+    that stream, after all its tuples have been answered. Requests of one `frame`, call and `epoch` are of one
     instance of the operator; `arguments` are the same for all of them.
     """
 

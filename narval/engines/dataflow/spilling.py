@@ -13,7 +13,6 @@ PARTS = 64
 """The parts that a relation falls into when it is too large."""
 
 _READ = 1024
-_WRITTEN = 512
 
 
 class Kept(Protocol):
@@ -32,9 +31,10 @@ class Kept(Protocol):
 
 
 class Spill(Protocol):
-    """Place for rows; an operator keeps at most `limit` of them by itself."""
+    """Place for rows."""
 
-    limit: int
+    def room(self, rows: Sequence[tuple[Any, ...]]) -> int:
+        """The number of rows such as these that an operator may keep by itself."""
 
     def kept(self) -> Kept:
         """A new sequence without rows."""
@@ -64,7 +64,9 @@ class RowsInMemory:
 class MemoryAlone:
     """Place in memory: nothing is put elsewhere."""
 
-    limit = 1 << 62
+    def room(self, rows: Sequence[tuple[Any, ...]]) -> int:
+        """As many as there are."""
+        return 1 << 62
 
     def kept(self) -> RowsInMemory:
         """A new sequence without rows."""
@@ -72,27 +74,20 @@ class MemoryAlone:
 
 
 class Parts:
-    """Rows in parts by a key, so that those with equal keys are in the same part; each may be read by itself."""
+    """Rows in parts by a key, so that those with equal keys are in one part; a part may be read by itself."""
 
     def __init__(self, spill: Spill) -> None:
         self._kept = [spill.kept() for _ in range(PARTS)]
-        self._waiting: list[list[tuple[Any, ...]]] = [[] for _ in range(PARTS)]
 
     def add(self, keys: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> None:
         """Put rows into the parts of their keys."""
-        waiting = self._waiting
+        parted: list[list[tuple[Any, ...]]] = [[] for _ in range(PARTS)]
         for key, row in zip(keys, rows, strict=True):
-            place = waiting[hash(key) % PARTS]
-            place.append(row)
-            if len(place) == _WRITTEN:
-                at = hash(key) % PARTS
-                self._kept[at].add(place)
-                waiting[at] = []
+            parted[hash(key) % PARTS].append(row)
+        for kept, part in zip(self._kept, parted, strict=True):
+            if part:
+                kept.add(part)
 
-    def close(self) -> list[Kept]:
-        """The parts in order; none is added to any more."""
-        for kept, rows in zip(self._kept, self._waiting, strict=True):
-            if rows:
-                kept.add(rows)
-        self._waiting = []
-        return list(self._kept)
+    def all(self) -> list[Kept]:
+        """The parts in order."""
+        return self._kept

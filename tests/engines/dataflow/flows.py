@@ -1,8 +1,8 @@
 """Dataflows of tests: read from their text, and driven by somebody who answers in any order.
 
 A driver is given what each operator outside does: a function of its request that gives batches, or raises
-`Failed`. It answers one of the requests at a time, whichever its seed says, in as many batches as that says, and
-holds the network to what it promises: outputs end once, nothing follows an end.
+`FailedError`. It answers one of the requests at a time, whichever its seed says, in as many batches as that
+says, and holds the network to what it promises: outputs end once, nothing follows an end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from narval.source.text import Source
 Work = Callable[[OperatorRequest], Iterable[TupleBatch]]
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """An operator outside fails."""
 
     def __init__(self, kind: str = "gone", *, final: bool = False) -> None:
@@ -97,7 +97,7 @@ class FlowDriver:
             self.made.append(event)
             try:
                 answer: list[TupleBatch] | Failure = list(self.work[event.call.operator.name](event))
-            except Failed as error:
+            except FailedError as error:
                 answer = error.failure
             self.waiting.append((event, answer))
         elif isinstance(event, RestartRequest):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from narval.engines.dataflow.batches import TupleBatch
 from narval.engines.dataflow.requests import FlowSettings, OperatorRequest
-from tests.engines.dataflow.flows import Failed, FlowDriver, flow, tuples_of
+from tests.engines.dataflow.flows import FailedError, FlowDriver, flow, tuples_of
 
 
 def plan(inputs: str, outputs: str, body: str) -> Any:
@@ -129,7 +129,7 @@ def test_T10_enable_comes_at_the_end_and_started_at_the_first_firing() -> None:
 
 
 def fails(request: OperatorRequest) -> list[TupleBatch]:
-    raise Failed
+    raise FailedError
 
 
 def test_T10_on_error_takes_the_place_of_void_and_restart() -> None:
@@ -192,8 +192,12 @@ def test_TA6_what_comes_of_each_must_have_the_same_attributes() -> None:
 
 
 def test_the_end_of_a_stream_is_told_after_all_its_tuples() -> None:
-    text = 'PLAN Main { INPUT: TupleStream x BODY { notify("mailto:pat@example.org", x) ENABLE: e noop() WAIT: e } }'
-    driver = FlowDriver(flow(text), {"notify": lambda request: []}, seed=3)
+    body = 'notify("mailto:pat@example.org", x) ENABLE: e noop() WAIT: e'
+    driver = FlowDriver(
+        flow(f"PLAN Main {{ INPUT: TupleStream x BODY {{ {body} }} }}"),
+        {"notify": lambda request: []},
+        seed=3,
+    )
     driver.feed("x", [{"n": 1}, {"n": 2}, {"n": 3}], 1).end("x").run()
     assert [(one.phase, one.batch and one.batch.rows) for one in driver.made] == [
         ("batch", [(1,)]),

@@ -1,4 +1,4 @@
-"""Relational operators against a slow reference: random tuples, in batches of any size, with and without room."""
+"""Relational operators against a slow reference: random tuples, in batches of any size, with little room."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from narval.engines.dataflow.requests import FlowSettings
 from narval.engines.dataflow.spilling import RowsInMemory
+from narval.engines.dataflow.wiring import FlowPlan
 from tests.engines.dataflow import reference
 from tests.engines.dataflow.flows import FlowDriver, flow, tuples_of
 
@@ -25,13 +26,20 @@ COMPARES = st.sampled_from(sorted(reference.HOLDS))
 class Little:
     """Room for three rows alone."""
 
-    limit = 3
+    def room(self, rows: Any) -> int:
+        return 3
 
     def kept(self) -> RowsInMemory:
         return RowsInMemory()
 
 
 ROOMS = st.sampled_from([FlowSettings(), FlowSettings(spill=Little())])
+
+
+def plan(inputs: str, outputs: str, body: str) -> FlowPlan:
+    """A dataflow of streams with one or two operators."""
+    given = ", ".join(f"TupleStream {name}" for name in inputs)
+    return flow(f"PLAN Main {{ INPUT: {given} OUTPUT: {outputs} BODY {{ {body} }} }}")
 
 
 def bag(tuples: Any) -> Counter[Any]:
@@ -41,24 +49,24 @@ def bag(tuples: Any) -> Counter[Any]:
 @given(TUPLES, SIZES, COMPARES, st.integers(-3, 3), st.booleans())
 def test_select_is_the_reference(tuples: Any, size: int, how: str, number: int, both: bool) -> None:
     text = f"n {how} {number}" + " AND t <> 'a'" * both
-    plan = flow(
+    dataflow = flow(
         f'PLAN Main {{ INPUT: TupleStream x OUTPUT: TupleStream y BODY {{ select("{text}", x : y) }} }}'
     )
-    driver = FlowDriver(plan).feed("x", tuples, size).end("x").run()
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
     tests = [("n", how, number), *[("t", "<>", "a")] * both]
     assert driver.rows.get("y", []) == reference.select(tests, tuples)
     assert driver.ends == {"y": "ended"}
 
 
 def test_no_value_meets_no_comparison() -> None:
-    plan = flow('PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y BODY { select("n <> 1", x : y) } }')
-    driver = FlowDriver(plan).feed("x", [{"n": None}, {"n": 2}, {"n": 1}]).end("x").run()
+    dataflow = plan("x", "TupleStream y", 'select("n <> 1", x : y)')
+    driver = FlowDriver(dataflow).feed("x", [{"n": None}, {"n": 2}, {"n": 1}]).end("x").run()
     assert driver.rows["y"] == [{"n": 2}]
 
 
 def test_a_text_and_a_number_have_no_order() -> None:
-    plan = flow('PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y BODY { select("n < 5", x : y) } }')
-    driver = FlowDriver(plan).feed("x", [{"n": "4"}]).run()
+    dataflow = plan("x", "TupleStream y", 'select("n < 5", x : y)')
+    driver = FlowDriver(dataflow).feed("x", [{"n": "4"}]).run()
     assert driver.over is not None
     assert driver.over.failure is not None
     assert driver.over.failure.kind == "no-order"
@@ -66,11 +74,11 @@ def test_a_text_and_a_number_have_no_order() -> None:
 
 @given(TUPLES, SIZES)
 def test_project_is_the_reference(tuples: Any, size: int) -> None:
-    plan = flow(
+    dataflow = flow(
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, TupleStream z "
         'BODY { project("t, n", x : y) project("n", x : z) } }'
     )
-    driver = FlowDriver(plan).feed("x", tuples, size).end("x").run()
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
     assert driver.rows.get("y", []) == reference.project(["t", "n"], tuples)
     assert driver.rows.get("z", []) == reference.project(["n"], tuples)
 
@@ -94,10 +102,8 @@ def test_join_is_the_reference(
     left: Any, right: Any, size: int, tests: Any, room: FlowSettings, chance: Any
 ) -> None:
     text = " AND ".join(f"{a} {how} {b}" for a, how, b in tests)
-    plan = flow(
-        f'PLAN Main {{ INPUT: TupleStream l, TupleStream r OUTPUT: TupleStream y BODY {{ join("{text}", l, r : y) }} }}'
-    )
-    driver = FlowDriver(plan, settings=room)
+    dataflow = plan("lr", "TupleStream y", f'join("{text}", l, r : y)')
+    driver = FlowDriver(dataflow, settings=room)
     waiting = {"l": list(left), "r": list(right)}
     while waiting:
         name = chance.choice(sorted(waiting))
@@ -111,10 +117,8 @@ def test_join_is_the_reference(
 
 
 def test_a_pair_comes_as_soon_as_it_is_certain() -> None:
-    plan = flow(
-        'PLAN Main { INPUT: TupleStream l, TupleStream r OUTPUT: TupleStream y BODY { join("n = n", l, r : y) } }'
-    )
-    driver = FlowDriver(plan).feed("l", [{"n": 1, "a": 2}])
+    dataflow = plan("lr", "TupleStream y", 'join("n = n", l, r : y)')
+    driver = FlowDriver(dataflow).feed("l", [{"n": 1, "a": 2}])
     assert driver.rows == {}
     driver.feed("r", [{"n": 1, "a": 3}])
     assert driver.rows == {"y": [{"n": 1, "a": 2, "right_a": 3}]}
@@ -123,19 +127,17 @@ def test_a_pair_comes_as_soon_as_it_is_certain() -> None:
 @settings(max_examples=200)
 @given(TUPLES, TUPLES, SIZES, ROOMS)
 def test_union_is_the_reference(left: Any, right: Any, size: int, room: FlowSettings) -> None:
-    plan = flow(
-        "PLAN Main { INPUT: TupleStream l, TupleStream r OUTPUT: TupleStream y BODY { union((l, r) : y) } }"
-    )
+    dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
     turned = [{"t": row["t"], "n": row["n"]} for row in right]
-    driver = FlowDriver(plan, settings=room).feed("l", left, size).feed("r", turned, size).end("l", "r").run()
+    driver = (
+        FlowDriver(dataflow, settings=room).feed("l", left, size).feed("r", turned, size).end("l", "r").run()
+    )
     assert bag(driver.rows.get("y", [])) == bag(reference.distinct([*left, *right]))
 
 
 def test_a_union_of_other_attributes_is_an_error() -> None:
-    plan = flow(
-        "PLAN Main { INPUT: TupleStream l, TupleStream r OUTPUT: TupleStream y BODY { union((l, r) : y) } }"
-    )
-    driver = FlowDriver(plan).feed("l", [{"a": 1}]).feed("r", [{"b": 1}]).run()
+    dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
+    driver = FlowDriver(dataflow).feed("l", [{"a": 1}]).feed("r", [{"b": 1}]).run()
     assert driver.over is not None
     assert "expected tuples with the attributes a, found b" in driver.over.failure.message  # type: ignore[union-attr]
 
@@ -145,10 +147,8 @@ def test_a_union_of_other_attributes_is_an_error() -> None:
 def test_difference_is_the_reference(
     universe: Any, sample: Any, size: int, room: FlowSettings, late: bool
 ) -> None:
-    plan = flow(
-        "PLAN Main { INPUT: TupleStream u, TupleStream s OUTPUT: TupleStream y BODY { difference(u, s : y) } }"
-    )
-    driver = FlowDriver(plan, settings=room)
+    dataflow = plan("us", "TupleStream y", "difference(u, s : y)")
+    driver = FlowDriver(dataflow, settings=room)
     if late:
         driver.feed("u", universe, size)
         assert driver.rows == {}
@@ -164,11 +164,11 @@ def test_sort_is_the_reference(
     tuples: Any, size: int, room: FlowSettings, name: str, descending: bool
 ) -> None:
     order = "descending" if descending else "ascending"
-    plan = flow(
+    dataflow = flow(
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, Relation z BODY { accumulate(x : r) "
         f'sort("{name}", "{order}", r : z) stream(z : y) }} }}'
     )
-    driver = FlowDriver(plan, settings=room).feed("x", tuples, size).end("x").run()
+    driver = FlowDriver(dataflow, settings=room).feed("x", tuples, size).end("x").run()
     expected = reference.in_order(name, tuples, descending=descending)
     assert driver.rows.get("y", []) == expected
     assert tuples_of(driver.values["z"]) == expected
@@ -176,31 +176,29 @@ def test_sort_is_the_reference(
 
 @given(TUPLES, SIZES, st.sampled_from(["count", "sum", "min", "max", "avg"]))
 def test_aggregate_is_the_reference(tuples: Any, size: int, func: str) -> None:
-    plan = flow(
-        f'PLAN Main {{ INPUT: TupleStream x OUTPUT: Object y BODY {{ aggregate("n", "{func}", x : y) }} }}'
-    )
-    driver = FlowDriver(plan).feed("x", tuples, size).end("x").run()
+    dataflow = plan("x", "Object y", f'aggregate("n", "{func}", x : y)')
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
     assert driver.values["y"] == reference.aggregate("n", func, tuples)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_a_sum_does_not_depend_on_the_order(size: int) -> None:
-    plan = flow('PLAN Main { INPUT: TupleStream x OUTPUT: Object y BODY { aggregate("n", "sum", x : y) } }')
+    dataflow = plan("x", "Object y", 'aggregate("n", "sum", x : y)')
     numbers = [{"n": value} for value in [0.1] * 10 + [1e16, 1, -1e16]]
-    assert FlowDriver(plan).feed("x", numbers, size).end("x").run().values["y"] == 2.0
+    assert FlowDriver(dataflow).feed("x", numbers, size).end("x").run().values["y"] == 2.0
 
 
 def test_count_of_all_counts_tuples_without_a_value() -> None:
-    plan = flow('PLAN Main { INPUT: TupleStream x OUTPUT: Object y BODY { aggregate("*", "count", x : y) } }')
-    assert FlowDriver(plan).feed("x", [{"n": None}, {"n": 1}]).end("x").run().values["y"] == 2
+    dataflow = plan("x", "Object y", 'aggregate("*", "count", x : y)')
+    assert FlowDriver(dataflow).feed("x", [{"n": None}, {"n": 1}]).end("x").run().values["y"] == 2
 
 
 def test_a_format_writes_an_attribute() -> None:
-    plan = flow(
+    dataflow = flow(
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y "
         'BODY { relsprintf("u", "http://h/%n%?100%%=%t%", x : y) } }'
     )
-    driver = FlowDriver(plan).feed("x", [{"n": 2.0, "t": None}, {"n": 1e22, "t": "a"}]).end("x").run()
+    driver = FlowDriver(dataflow).feed("x", [{"n": 2.0, "t": None}, {"n": 1e22, "t": "a"}]).end("x").run()
     assert [row["u"] for row in driver.rows["y"]] == [
         "http://h/2?100%=",
         "http://h/10000000000000000000000?100%=a",
@@ -208,13 +206,13 @@ def test_a_format_writes_an_attribute() -> None:
 
 
 def test_empty_streams_end_empty() -> None:
-    plan = flow(
-        "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream s, TupleStream j, TupleStream u, TupleStream d, "
-        "Relation a, Object n, Object m BODY { "
-        'select("k = 1", x : s) join("k = k", x, x : j) union((x) : u) difference(x, x : d) accumulate(x : a) '
-        'aggregate("k", "sum", x : n) aggregate("k", "min", x : m) } }'
+    dataflow = flow(
+        "PLAN Main { INPUT: TupleStream x "
+        "OUTPUT: TupleStream s, TupleStream j, TupleStream u, TupleStream d, Relation a, Object n, Object m "
+        'BODY { select("k = 1", x : s) join("k = k", x, x : j) union((x) : u) difference(x, x : d) '
+        'accumulate(x : a) aggregate("k", "sum", x : n) aggregate("k", "min", x : m) } }'
     )
-    driver = FlowDriver(plan).end("x").run()
+    driver = FlowDriver(dataflow).end("x").run()
     assert driver.rows == {}
     assert driver.ends == dict.fromkeys(["s", "j", "u", "d", "a", "n", "m"], "ended")
     assert (driver.values["n"], driver.values["m"], len(driver.values["a"])) == (0, None, 0)

@@ -68,7 +68,7 @@ class Actor:
         return method() if method is not None else None
 
     def on_cancelled(self, port: str, at: int) -> Steps:
-        """Take note that an input is cancelled, where that does not cancel the operator: it counts as ended."""
+        """Take note that an input is cancelled where the operator is not: it counts as ended."""
         return self.on_eos(port, at)
 
     def on_back(self, at: int, kind: Any, item: Any) -> Steps:

@@ -1,4 +1,4 @@
-"""Conditions on tuples: a comprehension for each comparison, so that a batch costs what a filter in Python does.
+"""Conditions on tuples: a comprehension for each comparison, so a batch costs what a filter in Python does.
 
 A comparison with no value is false, `<>` too; a text and a number are not equal, and in no order.
 """

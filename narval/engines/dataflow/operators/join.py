@@ -1,5 +1,6 @@
-"""The operator join: symmetric, by a table of digests for equalities, so that a pair comes out with its second
-tuple. Tuples beyond what may be kept are put away by their key, and paired when both sides are over (TA41).
+"""The operator join: symmetric, by a table of keys for equalities, so a pair comes with its second tuple.
+
+Tuples beyond what may be kept are put away by their key, and paired when both sides are over (TA41).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from narval.engines.dataflow.batches import (
 )
 from narval.engines.dataflow.operators.actor import Actor, Steps
 from narval.engines.dataflow.operators.conditions import pair_chooser
-from narval.engines.dataflow.spilling import PARTS, Kept, Parts
+from narval.engines.dataflow.spilling import Kept, Parts, Spill
 
 Table = dict[Any, list[Row]]
 
@@ -73,7 +74,7 @@ class _Side:
     def close(self) -> None:
         """Take note that it is over: a table in which each key is there once is looked up the short way."""
         self.is_over = True
-        if not self.is_left and all([len(rows) == 1 for rows in self.table.values()]):
+        if not self.is_left and all(len(rows) == 1 for rows in self.table.values()):
             self.single = {key: rows[0] for key, rows in self.table.items()}
 
 
@@ -114,11 +115,11 @@ class Join(Actor):
         if self._made is None and other.schema is not None:
             self._bind()
         if mine.away is not None or other.away is not None:
-            # A pair of two rows that were put away is found at the end, so from the first of them on no row is
-            # added to a table: it would meet those that were put away neither here nor there.
+            # Two rows that were put away meet at the end. From the first of them on no row goes into a table:
+            # it would meet those that were put away neither here nor there.
             self._put_away(mine, rows)
         elif not other.is_over:
-            beyond = mine.keep(rows, self.spill.limit)
+            beyond = mine.keep(rows, self.spill.room(rows))
             if beyond:
                 self._put_away(mine, beyond)
         return self._pairs(mine, rows, other) if self._made is not None else None
@@ -192,13 +193,13 @@ class Join(Actor):
         self._rests = None
         if left.away is None or right.away is None:
             return None
-        return self._later(left.away.close(), right.away.close())
+        return self._later(left.away.all(), right.away.all())
 
     def _later(self, lefts: list[Kept], rights: list[Kept]) -> Iterator[None]:
         """Pair those that were put away: part by part, so many of the left as may be kept at a time."""
         for left, right in zip_longest(lefts, rights):
             if len(left) and len(right):
-                for some in _blocks(left, max(1, self.spill.limit // PARTS, BATCH)):
+                for some in _blocks(left, self.spill):
                     self._left.table, self._left.size = {}, 0
                     self._left.keep(some, len(some))
                     for rows in right.batches():
@@ -214,11 +215,12 @@ def _whole(row: Row) -> Row:
     return row
 
 
-def _blocks(kept: Kept, size: int) -> Iterator[list[Row]]:
+def _blocks(kept: Kept, spill: Spill) -> Iterator[list[Row]]:
+    """Rows, so many at a time as may be kept."""
     block: list[Row] = []
     for rows in kept.batches():
         block += rows
-        if len(block) >= size:
+        if len(block) >= spill.room(rows):
             yield block
             block = []
     if block:

@@ -50,6 +50,7 @@ class Outside(Actor):
         self._most = settings.concurrency if many else 1
         self._queue: deque[Asked] = deque()
         self._out: set[int] = set()
+        self.requests = 0
         self._is_full = False
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -102,6 +103,7 @@ class Outside(Actor):
         queue, out = self._queue, self._out
         while queue and len(out) < self._most and not (queue[0][0] == "eos" and out):
             out.add(self._desk.ask(queue.popleft()))
+            self.requests += 1
         if self._is_full != (len(queue) > self._bound):
             self._is_full = not self._is_full
             self._desk.crowd(self._is_full)
@@ -114,6 +116,11 @@ class Outside(Actor):
     @property
     def is_busy(self) -> bool:
         return bool(self._queue or self._out)
+
+    @property
+    def under_way(self) -> str:
+        """The requests that are under way, for people."""
+        return f"{len(self._out)} requests under way, {len(self._queue)} behind them"
 
     def stop(self) -> None:
         self._queue.clear()

@@ -1,4 +1,4 @@
-"""Operators that run others: a call of a plan, which works in a frame of its own (T34), an operator that is run once
+"""Operators that run others: a call of a plan, which works in a frame of its own (T34), one that is run once
 for each tuple (TA7), and those that act on their own transaction: void, restart, terminate.
 """
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import merge
 from operator import itemgetter
 from typing import Any
 
 from narval.engines.dataflow.batches import (
-    BATCH,
     FlowError,
     Relation,
     Row,
@@ -65,13 +63,12 @@ class Sort(Actor):
         self._down = self._order(str(values["order"]))
         if len(given):
             self._key = itemgetter(position(given.schema, str(values["attr"])))
-        limit = self.spill.limit
         runs: list[Kept] = []
         absent = self.spill.kept()
         rows: list[Row] = []
         for batch in given.batches():
             rows += self._present(batch.rows, absent)
-            if len(rows) >= limit:
+            if len(rows) >= self.spill.room(batch.rows):
                 runs.append(self._run(rows))
                 rows = []
                 yield
@@ -113,24 +110,49 @@ class Sort(Actor):
         return kept
 
     def _merged(self, runs: list[Kept], result: Kept) -> Iterator[None]:
-        # Runs are read a batch at a time; equal tuples of an earlier run come first, as merge does it.
-        streams = [(row for rows in run.batches() for row in rows) for run in runs]
-        some: list[Row] = []
-        try:
-            for row in merge(*streams, key=self._key, reverse=self._down):
-                some.append(row)
-                if len(some) == BATCH:
-                    result.add(some)
-                    some = []
-                    yield
-        except TypeError:
-            heads = [self._key(row) for run in runs for rows in run.batches() for row in rows[:1]]
-            raise no_order(
-                heads[0], next(x for x in heads if isinstance(x, str) != isinstance(heads[0], str))
-            ) from None
-        result.add(some)
+        """Merge runs that are in order: again and again all rows up to the nearest end of a part in memory.
+
+        Of rows that are equal to that end, those of later runs wait, for more of them may follow in this one.
+        """
+        key, down = self._key, self._down
+        parts = [run.batches() for run in runs]
+        heads: list[list[Row]] = [next(part) for part in parts]
+        while heads:
+            lasts = [key(head[-1]) for head in heads]
+            try:
+                bound = max(lasts) if down else min(lasts)
+            except TypeError:
+                text = next(value for value in lasts if isinstance(value, str))
+                raise no_order(text, next(value for value in lasts if not isinstance(value, str))) from None
+            nearest = lasts.index(bound)
+            some: list[Row] = []
+            for at, head in enumerate(heads):
+                count = len(head) if at == nearest else self._count(head, bound, with_equal=at < nearest)
+                some += head[:count]
+                del head[:count]
+            some.sort(key=key, reverse=down)
+            result.add(some)
+            more = next(parts[nearest], None)
+            if more is None:
+                del heads[nearest], parts[nearest]
+            else:
+                heads[nearest] = more
+            yield
         for run in runs:
             run.drop()
+
+    def _count(self, rows: list[Row], bound: Any, *, with_equal: bool) -> int:
+        """The number of rows, of some in order, that come before a bound, or are equal to it."""
+        key, down = self._key, self._down
+        low, high = 0, len(rows)
+        while low < high:
+            middle = (low + high) // 2
+            value = key(rows[middle])
+            if (value > bound if down else value < bound) or (with_equal and value == bound):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
 
 class FormatRelation(Actor):

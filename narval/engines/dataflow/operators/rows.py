@@ -1,4 +1,4 @@
-"""Operators that look at one batch after another: select, project, relsprintf, merge, headtail, atleastone."""
+"""Operators that look at one batch after another: select, project, merge, headtail and others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Operators that give no tuple twice: union and difference (TA13). Beyond what may be kept, tuples are put away by
-their digest and come when the inputs are over (TA41).
+"""Operators that give no tuple twice: union and difference (TA13).
+
+Beyond what may be kept, tuples are put away by their digest and come when the inputs are over (TA41).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Once(Actor):
         """Give the rows that were not given before, or put them away."""
         seen = self._seen
         new = [row for row in dict.fromkeys(rows) if row not in seen]
-        if self._away is None and len(seen) < self.spill.limit:
+        if self._away is None and len(seen) < self.spill.room(rows):
             seen.update(new)
             self._out.put(self._schema or (), new)
         elif new:
@@ -49,8 +50,8 @@ class _Once(Actor):
         return None if self._away is None else self._later(self._away, None)
 
     def _later(self, away: Parts, without: Parts | None) -> Iterator[None]:
-        others = without.close() if without is not None else None
-        for at, part in enumerate(away.close()):
+        others = without.all() if without is not None else None
+        for at, part in enumerate(away.all()):
             omitted = {row for rows in others[at].batches() for row in rows} if others is not None else set()
             new = dict.fromkeys(row for rows in part.batches() for row in rows if row not in omitted)
             part.drop()
@@ -80,7 +81,7 @@ class Difference(_Once):
 
     def on_sample(self, batch: TupleBatch) -> None:
         rows = self.take(batch)
-        if len(self._sample) < self.spill.limit:
+        if len(self._sample) < self.spill.room(rows):
             self._sample.update(rows)
         else:
             beyond = list({row for row in rows if row not in self._sample})
