@@ -38,7 +38,7 @@ TYPE = "TASK TYPE scan INVOCATION: {}\nINITIAL 1\nSTATE 1 EXPOSED {}\nON EVENT o
     [
         ("MANUAL", "", "route(scan);", ""),
         ("MANUAL", "", "if (a) route(scan);", "ON FORWARD may send the object nowhere"),
-        ("MANUAL", "", "if (a) route(scan); else if (b) route(scan);", "ON FORWARD may send the object nowhere"),
+        ("MANUAL", "", "if (a) route(scan); else if (b) route(scan);", "ON FORWARD may send the"),
         ("MANUAL", "", "if (a) route(scan); else { if (b) exec('x'); route(scan); }", ""),
         ("AUTO", "", "route(scan);", "it stays in 1, with nobody and nothing that moves"),
         ("AUTO", "ON ASSERT { assert(FORWARD); }", "route(scan);", ""),
