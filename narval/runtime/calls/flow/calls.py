@@ -22,11 +22,11 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import Target
-from narval.runtime.calls.flow.desk import Desk, FlowTools
+from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import Gathered, inputs_of
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_loop import FlowLoop
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performing import FlowTools, UserCode
 from narval.runtime.calls.targets import CallTargets, PreparedCall
 
 log = logging.getLogger("narval.flow")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from narval.engines.dataflow.batches import FlowError, text_of, tuple_text
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.runtime.calls.flow.functions import CodeOperator, FunctionOperator
-from narval.runtime.calls.flow.performing import Give, Performer, UserCode
-
-
-class FlowTools(NamedTuple):
-    """The means of those who work outside: code of modules, a way to show lines, a way to let time pass."""
-
-    code: UserCode
-    show: Callable[[str], None]
-    sleep: Callable[[float], Awaitable[None]]
+from narval.runtime.calls.flow.performing import FlowTools, Give, Performer
 
 
 class Print:
@@ -53,10 +45,22 @@ class Sleep:
 
 MakePerformer = Callable[[FlowTools, OperatorRequest], Performer]
 
+
+def _from(module: str, name: str) -> MakePerformer:
+    """The maker of a performer that is imported when it is first needed."""
+
+    def make(tools: FlowTools, request: OperatorRequest) -> Performer:
+        made: Performer = getattr(import_module(f"{__package__}.{module}"), name)(tools, request)
+        return made
+
+    return make
+
+
 _FUNCTIONS = ("apply", "filter", "fold", "formatrelation", "makestream", "map", "partition")
 
 PERFORMERS: Mapping[str, MakePerformer] = {
     **dict.fromkeys(_FUNCTIONS, lambda tools, request: FunctionOperator(tools.code, request)),
+    "extract": _from("extract", "Extract"),
     "print": Print,
     "sleep": Sleep,
 }

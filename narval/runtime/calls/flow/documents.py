@@ -187,7 +187,7 @@ class Gathered:
         self._over[output] = cancelled
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
-        """The outputs that came, in the order of their end; an empty relation is one, a cancelled one none."""
+        """The outputs that came, in the order of their end; one that was cancelled is not there."""
         for name, cancelled in self._over.items():
             if name in self._values:
                 yield name, value_element(name, self._values[name])

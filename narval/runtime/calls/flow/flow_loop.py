@@ -1,4 +1,4 @@
-"""The loop of dataflows: their networks run in a thread of their own, so that the daemon's loop is not held up."""
+"""The loop of dataflows: their networks run in a thread of their own, so nothing of the daemon waits."""
 
 from __future__ import annotations
 

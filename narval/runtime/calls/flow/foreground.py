@@ -17,10 +17,10 @@ from narval.engines.dataflow.wiring import FlowPlan
 from narval.errors import DefinitionError, Fault, RequestError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
-from narval.runtime.calls.flow.desk import Desk, FlowTools
+from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import inputs_of, named_values
 from narval.runtime.calls.flow.driver import FlowDriver, Show
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performing import FlowTools, UserCode
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.loader import Loader
 
@@ -28,9 +28,9 @@ from narval.runtime.home.loader import Loader
 def load_dataflow(file: Path, name: str = "") -> tuple[DataflowDefinition, Mapping[str, Callable[..., Any]]]:
     """The dataflow of a file, or the one of that name in it, and the functions of the modules around it.
 
-    A file below a folder `recipes` is loaded with all that lies there and in `modules` beside it, as in a home;
-    any other with `modules` in its own folder. Raises DefinitionError, and RequestError for a name that is not
-    there.
+    A file below a folder `recipes` is loaded with all that lies there and in `modules` beside it, as in a
+    home; any other with `modules` in its own folder. Raises DefinitionError, and RequestError for a name that
+    is not there.
     """
     root = next((folder.parent for folder in file.absolute().parents if folder.name == "recipes"), None)
     loaded = Loader(root).load() if root is not None else _beside(file)
@@ -56,7 +56,7 @@ def _beside(file: Path) -> Loaded:
 
 
 def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._Element]:
-    """The sessions of a document of inputs, with values beside; without a document one. Raises RequestError."""
+    """The sessions of a document of inputs, values added; one without a document. Raises RequestError."""
     if data is None:
         return [named_values(values)]
     root = parse(canonical(data))
@@ -76,7 +76,7 @@ async def run_sessions(
     printed: Callable[[str], None],
     ttl: float | None = None,
 ) -> list[TransactionOver]:
-    """Run a dataflow for each session, all at once; how each of them ended. Raises FlowError for bad inputs."""
+    """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs."""
     code = UserCode(functions)
     desk = Desk(FlowTools(code, printed, asyncio.sleep))
     plan = FlowPlan(definition)

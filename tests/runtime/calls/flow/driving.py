@@ -12,9 +12,9 @@ from narval.engines.dataflow.batches import TupleBatch
 from narval.engines.dataflow.network import Network
 from narval.engines.dataflow.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
-from narval.runtime.calls.flow.desk import Desk, FlowTools
+from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performing import FlowTools, UserCode
 from narval.runtime.home.loaded import Loaded
 
 
