@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from time import time
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,18 +16,22 @@ from narval.engines.commands import Call
 from narval.engines.dataflow.batches import FlowError
 from narval.engines.dataflow.decision import PLAN_INPUT
 from narval.engines.dataflow.network import Network
+from narval.engines.dataflow.requests import TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.errors import ActionError
 from narval.memory.elements.element import parse
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import Target
+from narval.runtime.calls.context import Target, call
 from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import Gathered, inputs_of
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_loop import FlowLoop
-from narval.runtime.calls.flow.performing import FlowTools, UserCode
+from narval.runtime.calls.flow.flow_store import FILE, FlowStore
+from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.web import Web
 from narval.runtime.calls.targets import CallTargets, PreparedCall
 
 log = logging.getLogger("narval.flow")
@@ -38,33 +43,34 @@ MOST_GIVEN = 1 << 20
 class FlowCalls:
     """The sessions of the dataflows of one agent."""
 
-    def __init__(self, agent: AgentState, targets: CallTargets) -> None:
-        self._agent, self._targets, self._loop = agent, targets, FlowLoop()
+    def __init__(self, agent: AgentState, id: str, targets: CallTargets) -> None:
+        self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
+        self._store: FlowStore | None = None
 
-    def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
+    def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session. Raises ActionError for inputs that cannot be read."""
         definition: DataflowDefinition = run.definition
-        payload: Mapping[str, Any] = call.payload or {}
+        payload: Mapping[str, Any] = asked.payload or {}
         try:
-            inputs = self._inputs(definition, call, payload)
+            inputs = self._inputs(definition, asked, payload)
         except FlowError as error:
             raise ActionError(error.failure.message, error.failure.kind, final=True) from None
         value: dict[str, Any] = {}
         code = UserCode(self._targets.functions_for(run))
-        network_id = f"{run.eid}.{payload['input']}.{payload['place']}"
-        work = partial(self._work, definition, inputs, code, network_id, payload.get("ttl"), value)
+        session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
+        work = partial(self._work, definition, inputs, code, session, payload.get("ttl"), value)
         target = Target(action=definition.full_name, where="async", function=work)
-        return PreparedCall(target, {}, call.timeout, partial(_finished, value))
+        return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
     def _inputs(
-        self, definition: DataflowDefinition, call: Call, payload: Mapping[str, Any]
+        self, definition: DataflowDefinition, asked: Call, payload: Mapping[str, Any]
     ) -> dict[str, FlowInput]:
         memory = self._agent.memory
         given = memory.element(payload["input"])
         if given is None:
             raise FlowError("forgotten", f"its inputs, element {payload['input']}, are forgotten")
         session = list(parse(given.xml).iterchildren("session"))[payload["place"] - 1]
-        others = [memory.element(eid) for eid in call.elements]
+        others = [memory.element(eid) for eid in asked.elements]
         return inputs_of(
             definition, session, [one for one in others if one is not None and one.name != PLAN_INPUT]
         )
@@ -74,35 +80,45 @@ class FlowCalls:
         definition: DataflowDefinition,
         inputs: dict[str, FlowInput],
         code: UserCode,
-        id: str,
+        session: str,
         ttl: float | None,
         value: dict[str, Any],
     ) -> list[bytes]:
-        return await self._loop.run(self._session(definition, inputs, code, id, ttl, value))
+        """Have a session run in the loop of dataflows; its outputs as documents. Raises ActionError."""
+        over = frozenset(str(run) for run in self._agent.runs.active)
 
-    async def _session(
-        self,
-        definition: DataflowDefinition,
-        inputs: dict[str, FlowInput],
-        code: UserCode,
-        id: str,
-        ttl: float | None,
-        value: dict[str, Any],
-    ) -> list[bytes]:
-        """Run a session in the loop of dataflows; its outputs as documents. Raises ActionError."""
-        gathered = Gathered(MOST_GIVEN)
-        desk = Desk(FlowTools(code, partial(_shown, definition.full_name), asyncio.sleep))
+        def is_over(known: str) -> bool:
+            agent, run, _ = known.split(" ", 2)
+            return agent == self._id and run not in over
+
+        allow, gathered = call().fetch_allow, Gathered(MOST_GIVEN)
+        print_line = partial(_shown, definition.full_name)
+
+        async def run_it() -> TransactionOver:
+            store = self._opened(is_over)
+            web = Web(allow, store, asyncio.sleep, time)
+            desk = Desk(FlowTools(code, print_line, asyncio.sleep, time, store, session, web))
+            network = Network(FlowPlan(definition), id=session)
+            return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
+
         try:
-            driver = FlowDriver(Network(FlowPlan(definition), id=id), desk.hire, gathered, ttl)
-            over = await driver.drive(inputs)
+            ended = await self._loop.run(run_it())
         except FlowError as error:
             raise ActionError(error.failure.message, error.failure.kind, final=True) from None
         finally:
             code.close()
-        value["state"] = over.state
-        if over.state == "failed" and over.failure is not None:
-            raise ActionError(over.failure.message, over.failure.kind, final=over.failure.final)
-        return [document for _, document in gathered.documents()] if over.state == "done" else []
+        value["state"] = ended.state
+        if ended.state == "failed" and ended.failure is not None:
+            raise ActionError(ended.failure.message, ended.failure.kind, final=ended.failure.final)
+        return [document for _, document in gathered.documents()] if ended.state == "done" else []
+
+    def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:
+        """The store, opened when it is first needed; what is over is forgotten then."""
+        if self._store is None:
+            home = self._targets.home
+            self._store = FlowStore(None if home is None else home / "var" / FILE)
+        self._store.forget_sessions(is_over)
+        return self._store
 
 
 def _shown(name: str, line: str) -> None:

@@ -8,7 +8,9 @@ from importlib import import_module
 from narval.engines.dataflow.batches import FlowError, text_of, tuple_text
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.runtime.calls.flow.functions import CodeOperator, FunctionOperator
-from narval.runtime.calls.flow.performing import FlowTools, Give, Performer
+from narval.runtime.calls.flow.performing import Give, Performer
+from narval.runtime.calls.flow.recording import Recorded, WorkRecord
+from narval.runtime.calls.flow.tools import FlowTools
 
 
 class Print:
@@ -61,10 +63,15 @@ _FUNCTIONS = ("apply", "filter", "fold", "formatrelation", "makestream", "map", 
 PERFORMERS: Mapping[str, MakePerformer] = {
     **dict.fromkeys(_FUNCTIONS, lambda tools, request: FunctionOperator(tools.code, request)),
     "extract": _from("extract", "Extract"),
+    "fetch": _from("fetching", "FetchPages"),
     "print": Print,
     "sleep": Sleep,
 }
 """The performers of the operators of the table, by name; others are of modules."""
+
+
+_RECORD_THEMSELVES = frozenset({"exportrelation2", "notify", "remember", "listen"})
+"""The operators that record what they have done of each tuple."""
 
 
 class Desk:
@@ -75,7 +82,12 @@ class Desk:
 
     def hire(self, request: OperatorRequest) -> Performer:
         """The performer for the instance that a request is of."""
-        make = PERFORMERS.get(request.call.operator.name)
-        if make is None:
-            return CodeOperator(self._tools.code, request)
-        return make(self._tools, request)
+        operator = request.call.operator
+        make = PERFORMERS.get(operator.name)
+        if make is not None:
+            performer = make(self._tools, request)
+        else:
+            performer = CodeOperator(self._tools.code, request)
+        if not operator.io or operator.name in _RECORD_THEMSELVES:
+            return performer
+        return Recorded(performer, WorkRecord(self._tools.store, self._tools.session, request))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from os import getpid
 from pathlib import Path
+from time import time
 from typing import Any
 
 from lxml import etree
@@ -20,7 +22,10 @@ from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import inputs_of, named_values
 from narval.runtime.calls.flow.driver import FlowDriver, Show
-from narval.runtime.calls.flow.performing import FlowTools, UserCode
+from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.loader import Loader
 
@@ -75,19 +80,24 @@ async def run_sessions(
     shows: Iterable[Show],
     printed: Callable[[str], None],
     ttl: float | None = None,
+    allow: Iterable[str] = (),
+    keep: Path | None = None,
 ) -> list[TransactionOver]:
     """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs."""
     code = UserCode(functions)
-    desk = Desk(FlowTools(code, printed, asyncio.sleep))
-    plan = FlowPlan(definition)
+    store, plan, mine = FlowStore(keep), FlowPlan(definition), f"{getpid()} {time()} "
+    web = Web(allow, store, asyncio.sleep, time)
     try:
         inputs = [inputs_of(definition, session) for session in sessions]
-        drivers = [
-            FlowDriver(Network(plan, id=f"session {at}"), desk.hire, show, ttl)
-            for at, (_, show) in enumerate(zip(inputs, shows, strict=False), 1)
-        ]
+        drivers = []
+        for at, (_, show) in enumerate(zip(inputs, shows, strict=False), 1):
+            session = f"{mine}{at}"
+            desk = Desk(FlowTools(code, printed, asyncio.sleep, time, store, session, web))
+            drivers.append(FlowDriver(Network(plan, id=session), desk.hire, show, ttl))
         return await asyncio.gather(
             *(driver.drive(given) for driver, given in zip(drivers, inputs, strict=True))
         )
     finally:
         code.close()
+        store.forget_sessions(lambda session: session.startswith(mine))
+        store.close()

@@ -83,14 +83,6 @@ class UserCode:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class FlowTools(NamedTuple):
-    """The means of those who work outside: code of modules, a way to show lines, a way to let time pass."""
-
-    code: UserCode
-    show: Callable[[str], None]
-    sleep: Callable[[float], Awaitable[None]]
-
-
 def only_output(call: OperatorCall) -> str:
     """The name of the one output of an operator."""
     return call.operator.outputs[0].name

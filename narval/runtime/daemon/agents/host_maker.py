@@ -98,7 +98,7 @@ class HostMaker:
             preparers={
                 "node": NodeCalls(agent, targets).prepare,
                 NOTICE: way.out.prepare,
-                FLOW: _flow_preparer(agent, targets),
+                FLOW: _flow_preparer(agent, identity.id, targets),
             },
             in_turn={SEND: partial(send_elements, mail)},
         )
@@ -125,14 +125,14 @@ class HostMaker:
         return host
 
 
-def _flow_preparer(agent: AgentState, targets: CallTargets) -> Prepare:
+def _flow_preparer(agent: AgentState, id: str, targets: CallTargets) -> Prepare:
     """The preparer of sessions of dataflows, imported with the first of them."""
 
     @cache
     def calls() -> Any:
         from narval.runtime.calls.flow.calls import FlowCalls
 
-        return FlowCalls(agent, targets)
+        return FlowCalls(agent, id, targets)
 
     def prepare(run: Run, call: Call, timeout: float | None) -> PreparedCall:
         prepared: PreparedCall = calls().prepare(run, call, timeout)

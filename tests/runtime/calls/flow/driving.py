@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from time import time
 from typing import Any
 
 from narval.definitions.dataflow.definition import DataflowDefinition
@@ -14,7 +15,10 @@ from narval.engines.dataflow.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
-from narval.runtime.calls.flow.performing import FlowTools, UserCode
+from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 
 
@@ -59,12 +63,16 @@ def drive(
     inputs: Mapping[str, FlowInput] | None = None,
     ttl: float | None = None,
     settings: FlowSettings | None = None,
+    store: FlowStore | None = None,
+    allow: tuple[str, ...] = (),
 ) -> tuple[TransactionOver, Taken]:
     """Run one transaction to its end."""
     definition, functions = load(folder, plan, module)
     taken, code = Taken(), UserCode(functions)
-    desk = Desk(FlowTools(code, taken.lines.append, asyncio.sleep))
-    driver = FlowDriver(Network(FlowPlan(definition), settings), desk.hire, taken, ttl)
+    kept = store if store is not None else FlowStore(None)
+    web = Web(allow, kept, asyncio.sleep, time)
+    desk = Desk(FlowTools(code, taken.lines.append, asyncio.sleep, time, kept, "session", web))
+    driver = FlowDriver(Network(FlowPlan(definition), settings, "session"), desk.hire, taken, ttl)
     try:
         return asyncio.run(driver.drive(inputs or {})), taken
     finally:
