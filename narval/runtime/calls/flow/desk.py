@@ -63,6 +63,14 @@ _FUNCTIONS = ("apply", "filter", "fold", "formatrelation", "makestream", "map", 
 PERFORMERS: Mapping[str, MakePerformer] = {
     **dict.fromkeys(_FUNCTIONS, lambda tools, request: FunctionOperator(tools.code, request)),
     "extract": _from("extract", "Extract"),
+    **dict.fromkeys(
+        ("query", "query2", "importrelation", "exportrelation", "exportrelation2"),
+        _from("databases", "Databases"),
+    ),
+    "elements": _from("elements", "Elements"),
+    "notify": _from("notifying", "Notify"),
+    "remember": _from("remembering", "Remember"),
+    "retrieve": _from("sources", "Retrieve"),
     "fetch": _from("fetching", "FetchPages"),
     "print": Print,
     "sleep": Sleep,
@@ -70,8 +78,8 @@ PERFORMERS: Mapping[str, MakePerformer] = {
 """The performers of the operators of the table, by name; others are of modules."""
 
 
-_RECORD_THEMSELVES = frozenset({"exportrelation2", "notify", "remember", "listen"})
-"""The operators that record what they have done of each tuple."""
+_RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
+"""The operators that record what they have done, tuple by tuple."""
 
 
 class Desk:

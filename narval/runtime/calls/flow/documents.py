@@ -126,6 +126,11 @@ def tuple_in(root: etree._Element) -> dict[str, Any]:
     return found
 
 
+def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:
+    """A tuple as a document."""
+    return etree.tostring(tuple_element(schema, row, name), encoding="utf-8")
+
+
 # --- what comes out -----------------------------------------------------------------------------------------
 
 

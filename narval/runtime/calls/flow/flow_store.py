@@ -8,7 +8,8 @@ journal's. Each thing is committed as it is done (T23, TA22, TA23).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,17 @@ class FlowStore:
         if path is not None:
             path.chmod(0o600)
         self._database.executescript(_SCHEMA)
+        self._is_together = False
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Commit what is done meanwhile as one."""
+        self._is_together = True
+        try:
+            with self._database:
+                yield
+        finally:
+            self._is_together = False
 
     def close(self) -> None:
         """Close the file."""
@@ -152,5 +164,7 @@ class FlowStore:
         return row
 
     def _do(self, text: str, *values: object) -> int:
+        if self._is_together:
+            return self._database.execute(text, values).rowcount
         with self._database:
             return self._database.execute(text, values).rowcount

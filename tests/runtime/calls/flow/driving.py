@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Any
@@ -17,9 +18,11 @@ from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.sending import to_file
 from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
+from narval.runtime.home.sources import FlowSource
 
 
 class Taken:
@@ -65,14 +68,27 @@ def drive(
     settings: FlowSettings | None = None,
     store: FlowStore | None = None,
     allow: tuple[str, ...] = (),
+    sources: Mapping[str, FlowSource] | None = None,
+    session: str = "session",
 ) -> tuple[TransactionOver, Taken]:
     """Run one transaction to its end."""
     definition, functions = load(folder, plan, module)
     taken, code = Taken(), UserCode(functions)
     kept = store if store is not None else FlowStore(None)
     web = Web(allow, kept, asyncio.sleep, time)
-    desk = Desk(FlowTools(code, taken.lines.append, asyncio.sleep, time, kept, "session", web))
-    driver = FlowDriver(Network(FlowPlan(definition), settings, "session"), desk.hire, taken, ttl)
+    tools = FlowTools(
+        code,
+        taken.lines.append,
+        asyncio.sleep,
+        time,
+        kept,
+        session,
+        web,
+        sources or {},
+        {"file": partial(to_file, code, folder)},
+        folder,
+    )
+    driver = FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl)
     try:
         return asyncio.run(driver.drive(inputs or {})), taken
     finally:
