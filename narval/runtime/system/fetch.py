@@ -92,8 +92,11 @@ async def fetched(
     allow: Iterable[str] = (),
     most: int = MOST_BYTES,
     seconds: float = MOST_SECONDS,
+    body: bytes | None = None,
 ) -> Fetched:
     """Ask for a URL by GET and follow its redirects; `allow` are the grants of the settings.
+
+    With a `body` that is posted, and no redirect is followed.
 
     The answer has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError.
     """
@@ -108,7 +111,8 @@ async def fetched(
     )
     try:
         async with asyncio.timeout(seconds), client:
-            return await _followed(client, url, [Grant.of(text) for text in allow], most)
+            grants = [Grant.of(text) for text in allow]
+            return await _followed(client, url, grants, most, body)
     except TimeoutError:
         raise FetchError(f"no whole answer within {seconds:g} s", "unreachable") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
@@ -142,17 +146,17 @@ def _tls() -> Any:
     return importlib.import_module("httpx2").create_ssl_context()
 
 
-async def _followed(client: Any, url: str, grants: list[Grant], most: int) -> Fetched:
+async def _followed(client: Any, url: str, grants: list[Grant], most: int, posted: bytes | None) -> Fetched:
     for _ in range(MAX_REDIRECTS + 1):
         if not _is_web(url):
             raise FetchError(
                 f"expected an address of http or https, found {url[:200]!r}: nothing else is followed",
                 "bad-address",
             )
-        response = await _asked(client, url, grants)
+        response = await _asked(client, url, grants, posted)
         # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
         try:
-            if not response.has_redirect_location:
+            if posted is not None or not response.has_redirect_location:
                 shown = _without_password(url)
                 given = {name.lower(): value for name, value in response.headers.items()}
                 body = await _body(response, most)
@@ -164,7 +168,7 @@ async def _followed(client: Any, url: str, grants: list[Grant], most: int) -> Fe
     raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer")
 
 
-async def _asked(client: Any, url: str, grants: list[Grant]) -> Any:
+async def _asked(client: Any, url: str, grants: list[Grant], posted: bytes | None) -> Any:
     """The beginning of an answer, from the first address that takes the connection."""
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
@@ -174,8 +178,9 @@ async def _asked(client: Any, url: str, grants: list[Grant]) -> Any:
     for address in await _checked(host.lower().rstrip("."), port, grants):
         # TLS asks for, and checks, the name; the connection goes to the address.
         request = client.build_request(
-            "GET",
+            "GET" if posted is None else "POST",
             asked.copy_with(host=str(address)),
+            content=posted,
             headers={"Host": asked.netloc.decode("ascii")},
             extensions={"sni_hostname": host},
         )

@@ -29,10 +29,14 @@ from narval.runtime.calls.flow.documents import Gathered, inputs_of
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
+from narval.runtime.calls.flow.home_side import HomeSide
 from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.sending import outside
 from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
+from narval.runtime.calls.in_flight import Post
 from narval.runtime.calls.targets import CallTargets, PreparedCall
+from narval.runtime.home.sources import FlowSource
 
 log = logging.getLogger("narval.flow")
 
@@ -43,8 +47,16 @@ MOST_GIVEN = 1 << 20
 class FlowCalls:
     """The sessions of the dataflows of one agent."""
 
-    def __init__(self, agent: AgentState, id: str, targets: CallTargets) -> None:
+    def __init__(
+        self,
+        agent: AgentState,
+        id: str,
+        targets: CallTargets,
+        post: Post,
+        sources: Callable[[], Mapping[str, FlowSource]],
+    ) -> None:
         self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
+        self._post, self._sources = post, sources
         self._store: FlowStore | None = None
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
@@ -58,7 +70,9 @@ class FlowCalls:
         value: dict[str, Any] = {}
         code = UserCode(self._targets.functions_for(run))
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
-        work = partial(self._work, definition, inputs, code, session, payload.get("ttl"), value)
+        home = self._targets.home
+        side = HomeSide(self._agent, self._post, home, run.eid, asked.step)
+        work = partial(self._work, definition, inputs, code, side, session, payload.get("ttl"), value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
@@ -80,6 +94,7 @@ class FlowCalls:
         definition: DataflowDefinition,
         inputs: dict[str, FlowInput],
         code: UserCode,
+        side: HomeSide,
         session: str,
         ttl: float | None,
         value: dict[str, Any],
@@ -92,12 +107,26 @@ class FlowCalls:
             return agent == self._id and run not in over
 
         allow, gathered = call().fetch_allow, Gathered(MOST_GIVEN)
+        home = self._targets.home
         print_line = partial(_shown, definition.full_name)
 
         async def run_it() -> TransactionOver:
             store = self._opened(is_over)
             web = Web(allow, store, asyncio.sleep, time)
-            desk = Desk(FlowTools(code, print_line, asyncio.sleep, time, store, session, web))
+            tools = FlowTools(
+                code,
+                print_line,
+                asyncio.sleep,
+                time,
+                store,
+                session,
+                web,
+                self._sources(),
+                {**side.senders, **outside(code, home, web)},
+                home,
+                side.elements,
+            )
+            desk = Desk(tools)
             network = Network(FlowPlan(definition), id=session)
             return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from narval.errors import ActionError
 from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.web import Web
 
 
 class FlowMessage(NamedTuple):
@@ -40,3 +41,19 @@ def _append(folder: Path, message: FlowMessage) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(message.text.replace("\n", " ") + "\n")
+
+
+def outside(code: UserCode, folder: Path | None, web: Web) -> dict[str, Sender]:
+    """The ways to send that need no memory: to files below a folder, if there is one, and to the web."""
+    to_web: Sender = partial(_to_web, web)
+    ways: dict[str, Sender] = {"http": to_web, "https": to_web}
+    if folder is not None:
+        ways["file"] = partial(to_file, code, folder)
+    return ways
+
+
+async def _to_web(web: Web, message: FlowMessage) -> None:
+    """Post a value as JSON; its key goes along, by which a server knows one that it had."""
+    status = await web.post(message.dest, message.text.encode(), message.key)
+    if not 200 <= status < 300:
+        raise ActionError(f"{message.dest} answered {status}", "bad-answer", final=400 <= status < 500)

@@ -49,6 +49,12 @@ class Web:
         async with self._hosts.setdefault(host, asyncio.Semaphore(AT_ONCE)):
             return await self._asked(url)
 
+    async def post(self, url: str, body: bytes, key: str) -> int:
+        """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        answer = await fetched(url, headers=headers, allow=self._allow, body=body)
+        return answer.status
+
     async def _asked(self, url: str) -> KeptPage:
         known = self._store.page(url)
         headers = {}
