@@ -18,8 +18,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has names
-    of its own.
+    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
+    names of its own.
     """
 
     kind: str

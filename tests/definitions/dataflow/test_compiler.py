@@ -282,7 +282,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan('subplan(1 : )'),
-            '4:8: subplan: expected the name of a dataflow first, as a text, as in subplan("Next", page : out)',
+            '4:8: subplan: expected the name of a dataflow first, as in subplan("Next", page : out)',
         ),
         (plan('subplan("fetch" : )'), "4:8: 'fetch' is an operator; call it by its name"),
         (plan("A( : )"), "4:8: p.A calls itself here in every case, so it never ends; put the call behind a "
