@@ -1,0 +1,283 @@
+"""A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
+
+An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any
+other, and one too many, is the error of the call that began it, or of the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Literal
+
+from narval.definitions.dataflow.definition import STREAMED, OperatorCall
+from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
+from narval.engines.dataflow.channels import Kind, Receiver
+from narval.engines.dataflow.counts import Passage, Tally
+from narval.engines.dataflow.epochs import Epoch
+from narval.engines.dataflow.firing import BACK, Gate, Inlet
+from narval.engines.dataflow.machine import Later, Machine
+from narval.engines.dataflow.operators.plans import Child, PlanCall
+from narval.engines.dataflow.requests import RestartRequest, Withdrawn
+from narval.engines.dataflow.tries import FrameOutput, Log
+from narval.engines.dataflow.wiring import FlowPlan, Wiring, restarts_after
+from narval.engines.events import Failure
+
+FrameState = Literal["at work", "void", "done", "given up", "handed over"]
+
+
+class Frames:
+    """All frames of a transaction, and the requests that are under way for them."""
+
+    def __init__(
+        self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
+    ) -> None:
+        self.plan, self.machine, self.finished = plan, machine, finished
+        self.tally = Tally()
+        self.live: dict[str, Frame] = {}
+        self.asked: dict[int, Gate] = {}
+
+    def passages(self) -> list[Passage]:
+        """The tuples that passed through each operator so far, and what it waits for."""
+        live = [frame for frame in self.live.values() if not frame.epoch.is_over]
+        return self.tally.with_live(
+            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels) for frame in live
+        )
+
+
+class Nobody:
+    """A receiver of what nobody needs."""
+
+    def deliver(self, kind: Kind, item: Any) -> None:
+        """Drop it."""
+
+
+class Frame:
+    """A frame at work; `parent` is the call that began it, None for that of the transaction."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        id: str,
+        depth: int,
+        wiring: Wiring,
+        receivers: Mapping[str, Receiver],
+        parent: Gate | None,
+    ) -> None:
+        self.id, self.depth, self.parent, self.wiring = id, depth, parent, wiring
+        self.state: FrameState = "at work"
+        self._frames = frames
+        lacking = self._take_back if parent is not None else None
+        self.outputs = {
+            name: FrameOutput(receiver, frames.machine, wiring, lacking)
+            for name, receiver in receivers.items()
+        }
+        spill = frames.machine.settings.spill
+        self._inputs = {datum.name: Log(spill) for datum in wiring.graph.inputs if wiring.restarts}
+        self._attempt = 0
+        self.epoch = self._try()
+        frames.live[id] = self
+
+    def _try(self) -> Epoch:
+        machine = self._frames.machine
+        epoch = Epoch(self, machine, self.wiring, machine.number())
+        for name, output in self.outputs.items():
+            epoch.attach(name, output)
+        return epoch
+
+    def deliver(self, name: str, kind: Kind, item: Any) -> None:
+        """Give an input what comes for it."""
+        if name in self._inputs:
+            self._inputs[name].add(kind, item)
+        if self.state == "at work":
+            self._feed(name, kind, item)
+
+    def _feed(self, name: str, kind: Kind, item: Any) -> None:
+        channel = self.epoch.channels[name]
+        if kind is Kind.TUPLES:
+            channel.put(*item)
+        elif kind is Kind.GIVEN and channel.type == STREAMED:
+            batches = item.batches() if isinstance(item, Relation) else [TupleBatch(VALUE, [(item,)])]
+            for batch in batches:
+                channel.put(*batch)
+            channel.close(Kind.EOS)
+        else:
+            channel.close(kind, item)
+
+    # --- the owner of its try -------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> dict[int, Gate]:
+        """The requests under way."""
+        return self._frames.asked
+
+    def open(self, gate: Gate, values: Mapping[str, Any], tag: str) -> Child:
+        """Begin a frame for a call, within the bounds on depth and number (TA34)."""
+        machine = self._frames.machine
+        settings = machine.settings
+        if self.depth >= settings.depth:
+            raise FlowError(
+                "too-deep",
+                f"expected at most {settings.depth} frames in each other; does the recursion end?",
+            )
+        if machine.begin_frame() > settings.frames:
+            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
+        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
+        digest = blake2b(f"{self.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
+        wiring = self._frames.plan.of(gate.call.plan)
+        frame = Frame(self._frames, digest, self.depth + 1, wiring, receivers, gate)
+        frame.begin(values)
+        return frame
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Fire what needs no input, and give the values that are there."""
+        self.epoch.start()
+        for datum in self.wiring.graph.inputs:
+            if datum.name in values:
+                self.deliver(datum.name, Kind.GIVEN, values[datum.name])
+
+    def forget(self, requests: Iterable[int]) -> None:
+        """Give requests up."""
+        given_up = tuple(sorted(requests))
+        for number in given_up:
+            self._frames.asked.pop(number, None)
+        self._frames.machine.tell(Withdrawn(given_up, self.id, self.epoch.number))
+
+    def control(self, call: OperatorCall) -> None:
+        """Do what an operator wants that acts on its transaction."""
+        name = call.operator.name
+        if name == "terminate":
+            self.stop()
+            self._close("done", with_held=True)
+        elif name == "restart" or restarts_after(self.wiring.graph, call):
+            self.stop()
+            self._again(Failure("restart", f"{call.operator.name} asked for it"))
+        else:
+            self.stop()
+            self._close("void", with_held=False)
+
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+        self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
+
+    def failed(self, failure: Failure) -> None:
+        """Make the try void after an error, and begin again if that may help (T43, TA25)."""
+        if self.state != "at work":
+            return
+        self.stop()
+        if self.wiring.restarts and not failure.final:
+            self._again(failure)
+        else:
+            self._give_up(failure)
+
+    def over(self) -> None:
+        """Take note that all operators are over."""
+        epoch = self.epoch
+        self._later(lambda: None if epoch.is_over else self._close("done", with_held=True))
+
+    def hand_over(self, gate: Gate) -> None:
+        """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
+        actor = gate.actor
+        child = actor.only_child() if isinstance(actor, PlanCall) else None
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
+            return
+        if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
+            return
+        names = {port: name for port, _, name in gate.call.produced}
+        lacking = child.take_place(self)
+        for port, output in child.outputs.items():
+            mine = self.outputs.get(names.get(port, ""))
+            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
+        self.epoch.shut()
+        self.state = "handed over"
+        self._frames.live.pop(self.id, None)
+
+    def take_place(self, frame: Frame) -> Callable[[], None] | None:
+        """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
+        self.depth, self.parent = frame.depth, frame.parent
+        if self.parent is None:
+            return None
+        actor = self.parent.actor
+        if isinstance(actor, PlanCall):
+            actor.replace(frame, self)
+        return self._take_back
+
+    # --- ends -----------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Make the try void, and the frames that it has begun: all that is under way is dropped."""
+        stack: list[Child] = [self]
+        while stack:
+            frame = stack.pop()
+            if not isinstance(frame, Frame) or frame.state != "at work":
+                continue
+            frame.state = "void"
+            for actor in frame.epoch.shut():
+                if isinstance(actor, PlanCall):
+                    stack += actor.take_children()
+                else:
+                    actor.stop()
+            if frame is not self:
+                self._frames.live.pop(frame.id, None)
+
+    def _again(self, failure: Failure) -> None:
+        self._attempt += 1
+        machine = self._frames.machine
+        if self._attempt > machine.settings.restarts:
+            self._give_up(failure)
+        else:
+            machine.tell(RestartRequest(self.id, self.depth, self._attempt, failure))
+
+    def restart(self) -> None:
+        """Begin again with the same inputs: the same frame, the next try (TA28)."""
+        if self.state != "void":
+            return
+        self.state = "at work"
+        for output in self.outputs.values():
+            output.begin_again()
+        self.epoch = self._try()
+        self.epoch.start()
+        for name, log in self._inputs.items():
+            log.replay(partial(self._feed, name))
+
+    def _take_back(self) -> None:
+        """Have the parent begin again, without what a try of this frame gave that it should not have."""
+        if self.parent is not None:
+            self.parent.fail(
+                Failure(
+                    "taken-back", f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
+                )
+            )
+
+    def _give_up(self, failure: Failure) -> None:
+        self.state = "given up"
+        self._frames.live.pop(self.id, None)
+        final = Failure(failure.kind, failure.message, failure.detail, final=True)
+        parent = self.parent
+        if parent is None:
+            self.cancel_outputs()
+            self._frames.finished("failed", failure)
+        else:
+            self._later(lambda: parent.fail(final))
+
+    def cancel_outputs(self) -> None:
+        """Say of outputs that are not over that nothing comes any more."""
+        for output in self.outputs.values():
+            output.close(Kind.CANCEL, with_held=False)
+
+    def _close(self, state: FrameState, *, with_held: bool) -> None:
+        self.state = state
+        self._frames.live.pop(self.id, None)
+        for name, output in self.outputs.items():
+            streams = self.wiring.types.get(name) == STREAMED
+            output.close(Kind.EOS if streams and with_held else Kind.CANCEL, with_held=with_held)
+        self.epoch.shut()
+        if self.parent is None:
+            self._frames.finished(state, None)
+        elif isinstance(self.parent.actor, PlanCall):
+            self.parent.actor.over(self)
+            self.parent.schedule()
+
+    def _later(self, act: Callable[[], None]) -> None:
+        self._frames.machine.schedule(Later(act))
