@@ -64,6 +64,23 @@ class Frames:
                 if one is not frame:
                     self.live.pop(one.id, None)
 
+    def hand_over(self, frame: Frame, gate: Gate) -> None:
+        """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""
+        actor = gate.actor
+        child = actor.only_child() if isinstance(actor, PlanCall) else None
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
+            return
+        if frame.wiring.holds or not all(output.is_plain for output in frame.outputs.values()):
+            return
+        names = {port: name for port, _, name in gate.call.produced}
+        lacking = child.take_place(frame)
+        for port, output in child.outputs.items():
+            mine = frame.outputs.get(names.get(port, ""))
+            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
+        frame.epoch.shut()
+        frame.state = "handed over"
+        self.live.pop(frame.id, None)
+
     def passages(self) -> list[Passage]:
         """The tuples that passed through each operator so far, and what it waits for."""
         live = [frame for frame in self.live.values() if not frame.epoch.is_over]
@@ -190,20 +207,7 @@ class Frame:
 
     def hand_over(self, gate: Gate) -> None:
         """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
-        actor = gate.actor
-        child = actor.only_child() if isinstance(actor, PlanCall) else None
-        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
-            return
-        if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
-            return
-        names = {port: name for port, _, name in gate.call.produced}
-        lacking = child.take_place(self)
-        for port, output in child.outputs.items():
-            mine = self.outputs.get(names.get(port, ""))
-            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
-        self.epoch.shut()
-        self.state = "handed over"
-        self._frames.live.pop(self.id, None)
+        self._frames.hand_over(self, gate)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
         """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
