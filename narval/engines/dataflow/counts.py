@@ -14,7 +14,7 @@ from narval.engines.dataflow.operators.outside import Outside
 class Passage(NamedTuple):
     """An operator of a plan in all frames of a transaction.
 
-    """An operator of a plan in all frames of a transaction.
+    `states` says in how many it is in which; `taken` are tuples, `given` tuples and values, void tries too,
     and `batches` those that it gave; `waits_for` is said of one that is not over.
     """
 
@@ -70,7 +70,7 @@ def _named(call: OperatorCall, port: str, at: int) -> str:
 
 
 class Tally:
-    """What passed in frames that are over."""
+    """The sum of what passed in frames that are over."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Passage] = {}

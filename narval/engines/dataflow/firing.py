@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import FixedValue, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import AnyOutlet, Kind, Life
+from narval.engines.dataflow.channels import AnyOutlet, Life, Passing
 from narval.engines.dataflow.operators.actor import Actor, Handler, Steps
 from narval.engines.dataflow.operators.table import ACTORS
 from narval.engines.events import Failure
@@ -65,7 +65,7 @@ class Host(Life, Protocol):
         """Take note that a call of a plan has all its inputs."""
 
 
-class Clauses:
+class GateClauses:
     """The enablements that a call produces: at its first firing, on success, on error (TA1)."""
 
     __slots__ = ("enable", "on_error", "started")
@@ -89,13 +89,13 @@ class Clauses:
 
 
 class Inputs:
-    """What a gate has been given, and what it lacks (T31)."""
+    """The inputs of a gate: what it has been given, and what it lacks (T31)."""
 
     def __init__(self, call: OperatorCall, streams: frozenset[str]) -> None:
         self.waiting = 0
         self.values: dict[str, Any] = {}
         self.missing: set[Key] = {(WAIT, at) for at in range(len(call.wait))}
-        self.queues: dict[Key, deque[tuple[Kind, Any]]] = {}
+        self.queues: dict[Key, deque[tuple[Passing, Any]]] = {}
         self.handlers: dict[Key, Handler] = {}
         for port, argument in call.arguments.items():
             group = argument if isinstance(argument, tuple) else (argument,)
@@ -109,17 +109,17 @@ class Inputs:
             for at, one in enumerate(group):
                 self.queues[port, at] = deque()
                 if isinstance(one, FixedValue):
-                    self.put((port, at), Kind.GIVEN, one.value)
+                    self.put((port, at), Passing.GIVEN, one.value)
         self.open, self.live = set(self.queues), set(self.queues)
         self.is_lost = False
 
-    def put(self, key: Key, kind: Kind, item: Any) -> None:
+    def put(self, key: Key, kind: Passing, item: Any) -> None:
         """Let something wait; a value for a stream is its only one, a relation its tuples."""
         queue = self.queues.setdefault(key, deque())
-        if kind is Kind.GIVEN and key[0] != BACK:
+        if kind is Passing.GIVEN and key[0] != BACK:
             whole = isinstance(item, Relation)
-            queue.append((kind, item) if whole else (Kind.TUPLES, TupleBatch(VALUE, [(item,)])))
-            kind, item = Kind.EOS, None
+            queue.append((kind, item) if whole else (Passing.TUPLES, TupleBatch(VALUE, [(item,)])))
+            kind, item = Passing.EOS, None
             self.waiting += 1
         queue.append((kind, item))
         self.waiting += 1
@@ -140,10 +140,10 @@ class Inputs:
         if self.missing:
             return False
         return not self.queues or any(
-            kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue
+            kind is not Passing.CANCEL for queue in self.queues.values() for kind, _ in queue
         )
 
-    def next(self) -> tuple[Key, Kind, Any] | None:
+    def next(self) -> tuple[Key, Passing, Any] | None:
         """The first that waits, in the order of the inputs."""
         for key, queue in self.queues.items():
             if queue:
@@ -166,7 +166,7 @@ class Inlet:
     def __init__(self, gate: Gate, key: Key) -> None:
         self._gate, self._key = gate, key
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Tell the gate."""
         self._gate.deliver(self._key, kind, item)
 
@@ -180,7 +180,7 @@ class Gate:
         call: OperatorCall,
         streams: frozenset[str],
         outlets: Mapping[Key, AnyOutlet],
-        clauses: Clauses,
+        clauses: GateClauses,
     ) -> None:
         self.host, self.call, self.outlets, self.clauses = host, call, outlets, clauses
         self.inputs = Inputs(call, streams)
@@ -191,43 +191,43 @@ class Gate:
 
     @property
     def is_over(self) -> bool:
-        """Whether it takes nothing any more."""
+        """True if it takes nothing any more."""
         return self.state in ENDED or self.host.is_over
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it has fired and is not over."""
+        """True if it has fired and is not over."""
         return self.state in ("at work", "finishing")
 
-    def deliver(self, key: Key, kind: Kind, item: Any) -> None:
+    def deliver(self, key: Key, kind: Passing, item: Any) -> None:
         """Take what comes on an input."""
         host, inputs = self.host, self.inputs
         is_free = self.state == "at work" and not self._steps and not inputs.waiting
-        if is_free and kind is Kind.TUPLES and not host.is_over:
+        if is_free and kind is Passing.TUPLES and not host.is_over:
             handler = inputs.handlers.get(key)
             if handler is not None and host.enter():
-                self._tuples(handler, item)
+                self._work(handler, item)
                 host.leave()
                 return
         if self.is_over:
             return
         if key not in inputs.queues and key[0] != BACK:
             self._take_value(key, kind, item)
-        elif is_free and kind is not Kind.GIVEN and host.enter():
+        elif is_free and kind is not Passing.GIVEN and host.enter():
             self._handle(key, kind, item)
             self.settle()
             host.leave()
         else:
             inputs.put(key, kind, item)
-            if kind is Kind.CANCEL and self.state == "waiting":
+            if kind is Passing.CANCEL and self.state == "waiting":
                 self._lose(key)
             self.go()
 
-    def _take_value(self, key: Key, kind: Kind, item: Any) -> None:
+    def _take_value(self, key: Key, kind: Passing, item: Any) -> None:
         """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is none (TA2)."""
         if key not in self.inputs.missing:
             return
-        if kind in (Kind.GIVEN, Kind.TUPLES):
+        if kind in (Passing.GIVEN, Passing.TUPLES):
             self.inputs.give(key, item)
             self.go()
         else:
@@ -275,42 +275,26 @@ class Gate:
         self.clauses.begin()
         actor = self.actor = self.host.make(self)
         self.inputs.handlers = {key: actor.handler(*key) for key in self.inputs.queues if key[0] != BACK}
-        self._work(lambda: actor.on_init(self.inputs.values))
+        self._work(actor.on_init, self.inputs.values)
 
-    def _handle(self, key: Key, kind: Kind, item: Any) -> None:
+    def _handle(self, key: Key, kind: Passing, item: Any) -> None:
         actor = self.actor
         assert actor is not None
         if key[0] == BACK:
-            self._work(lambda: actor.on_back(key[1], kind, item))
-        elif kind is Kind.TUPLES:
-            self._tuples(self.inputs.handlers[key], item)
-        elif kind is Kind.GIVEN:
-            self._go_on(self._each(self.inputs.handlers[key], item))
-        elif kind is Kind.EOS:
+            self._work(actor.on_back, key[1], kind, item)
+        elif kind is Passing.TUPLES:
+            self._work(self.inputs.handlers[key], item)
+        elif kind is Passing.GIVEN:
+            self._go_on(each_batch(self.inputs.handlers[key], item))
+        elif kind is Passing.EOS:
             self.inputs.open.discard(key)
-            self._work(lambda: actor.on_eos(*key))
+            self._work(actor.on_eos, *key)
         elif not self._lose(key):
-            self._work(lambda: actor.on_cancelled(*key))
+            self._work(actor.on_cancelled, *key)
 
-    def _tuples(self, handler: Handler, batch: TupleBatch) -> None:
+    def _work(self, act: Callable[..., Steps], *arguments: Any) -> None:
         try:
-            steps = handler(batch)
-        except Exception as error:
-            self.fail(failure_of(error))
-        else:
-            if steps is not None:
-                self._go_on(steps)
-
-    def _each(self, handler: Handler, relation: Relation) -> Iterator[None]:
-        for batch in relation.batches():
-            steps = handler(batch)
-            if steps is not None:
-                yield from steps
-            yield
-
-    def _work(self, act: Callable[[], Steps]) -> None:
-        try:
-            steps = act()
+            steps = act(*arguments)
         except Exception as error:
             self.fail(failure_of(error))
         else:
@@ -382,6 +366,15 @@ class Gate:
         self.clauses.end(state)
         self.inputs.clear()
         self.host.closed(self)
+
+
+def each_batch(handler: Handler, relation: Relation) -> Iterator[None]:
+    """The work on a relation that came for a stream, a batch at a time."""
+    for batch in relation.batches():
+        steps = handler(batch)
+        if steps is not None:
+            yield from steps
+        yield
 
 
 def failure_of(error: Exception) -> Failure:

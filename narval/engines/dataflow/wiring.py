@@ -17,7 +17,7 @@ CONTROL = frozenset({"void", "restart", "terminate"})
 """The operators that act on their own transaction."""
 
 
-class Wiring:
+class GraphWiring:
     """The wiring of one graph.
 
     `streams` are the inputs of calls that take streams, `consumers` the inputs that a datum goes to, by the
@@ -68,13 +68,13 @@ class FlowPlan:
 
     def __init__(self, definition: DataflowDefinition) -> None:
         self._graphs = dict(definition.graphs)
-        self._wirings: dict[str, Wiring] = {}
+        self._wirings: dict[str, GraphWiring] = {}
         self.name = definition.full_name
 
-    def of(self, name: str) -> Wiring:
+    def of(self, name: str) -> GraphWiring:
         """The wiring of a graph."""
         if name not in self._wirings:
-            self._wirings[name] = Wiring(self._graphs[name], self._graphs, self._restarts(name))
+            self._wirings[name] = GraphWiring(self._graphs[name], self._graphs, self._restarts(name))
         return self._wirings[name]
 
     def _restarts(self, name: str) -> bool:

@@ -27,7 +27,7 @@ class Outlet(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has neither ended nor been cancelled."""
+        """True if it has neither ended nor been cancelled."""
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
         """Give tuples."""
@@ -79,7 +79,7 @@ class Actor:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to come though all inputs are over."""
+        """True if something is still to come though all inputs are over."""
         return False
 
     def stop(self) -> None:

@@ -20,7 +20,7 @@ from narval.engines.dataflow.spilling import Spill
 Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 
 
-class Desk(Protocol):
+class RequestDesk(Protocol):
     """The place where an operator asks for work outside."""
 
     def ask(self, asked: Asked) -> int:
@@ -41,7 +41,7 @@ class Outside(Actor):
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        desk: Desk,
+        desk: RequestDesk,
         settings: FlowSettings,
     ) -> None:
         super().__init__(call, outlets, spill)
