@@ -124,7 +124,6 @@ def test_T60_the_first_TheaterLoc_compiles_as_it_is_printed() -> None:
     assert types(found) == {
         "city": "String",
         "restoQuery": "Relation",
-        "theaterQuery": "Relation",
         "restaurants": "TupleStream",
         "theaters": "TupleStream",
         "places": "TupleStream",
@@ -395,3 +394,10 @@ def test_a_plan_of_many_calls_compiles(count: int) -> None:
     lines = "\n".join(f'select("a = {at}", d{at} : d{at + 1})' for at in reversed(range(count)))
     found = one(plan(lines, "Tuple d0", f"d{count}"))
     assert next(one.arguments["in"] for one in found.graph.calls) == DataRef("d0", count + 3, 17)
+
+
+def test_T54_a_plan_of_many_selections_and_projections_compiles_in_a_moment() -> None:
+    lines = "\n".join(
+        f'project("a", d{at} : p{at}) select("a = {at}", p{at} : d{at + 1})' for at in range(300)
+    )
+    assert len(one(plan(lines, "Tuple d0", "d300")).graph.calls) == 600

@@ -1,12 +1,13 @@
 """Optimiser: the same results with less work (T54).
 
 A selection goes before a projection, to the sides of a union or a join, and to the universe of a difference.
-Through joins and differences only tests by = and <> go: others may fail for tuples that would not come so far.
+Through joins and differences only tests by = and <> go: others may fail for tuples that do not come so far.
 What is read twice with the same data is read once: such calls wait for the same, so no effect lies between.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,13 +28,17 @@ from narval.definitions.dataflow.operators import OPERATOR_TABLE
 SHARED = frozenset(("fetch", "retrieve", "query", "importrelation", "formatrelation", "extract"))
 """The operators whose results may serve several calls."""
 
+MOST_MOVED = 200
+"""The number of moves after which a graph is good enough."""
+
 
 def optimised(graph: DataflowGraph) -> DataflowGraph:
     """The graph as it is carried out."""
     draft = _GraphDraft(graph)
     draft.share()
-    while draft.push_one():
-        pass
+    for _ in range(MOST_MOVED):
+        if not draft.push_one():
+            break
     return with_spilling(draft.graph())
 
 
@@ -66,52 +71,55 @@ class _GraphDraft:
     def _producers(self, name: str) -> list[OperatorCall]:
         return [call for call in self._calls if any(found == name for _, _, found in call.produced)]
 
-    def _consumers(self, name: str) -> int:
-        uses = (datum.name for call in self._calls for _, _, datum in call.consumed)
-        waits = (datum.name for call in self._calls for datum in call.wait)
-        return sum(used == name for used in (*uses, *waits)) + (name in self._outputs)
-
     # --- reading once -------------------------------------------------------------------------------------
 
     def share(self) -> None:
         """Let one call do what several would do."""
         first: dict[Any, OperatorCall] = {}
-        for call in list(self._calls):
-            current = next((one for one in self._calls if one.key == call.key), None)
-            if current is None or not _is_shareable(current):
-                continue
-            kept = first.setdefault(_sameness(current), current)
-            if kept.key != current.key:
-                self._merge(kept, current)
+        for key in [call.key for call in self._calls if _is_shareable(call)]:
+            call = next(call for call in self._calls if call.key == key)
+            kept = first.setdefault(_sameness(call), call)
+            if kept.key != key:
+                self._merge(kept, call)
 
     def _merge(self, kept: OperatorCall, other: OperatorCall) -> None:
         """Let all that takes from a call take from another instead."""
-        names = [(_out(kept), _out(other)) for _ in (0,)]
-        for own, gone in names:
-            if own is None or gone is None or gone in self._outputs:
-                return
-            if any(len(self._producers(name)) != 1 for name in (own, gone)):
-                return
+        own, gone = _out(kept), _out(other)
+        if own is None or gone is None or gone in self._outputs:
+            return
+        if all(len(self._producers(name)) == 1 for name in (own, gone)):
             self._calls = [_renamed(call, {gone: own}) for call in self._calls if call.key != other.key]
 
     # --- selections ---------------------------------------------------------------------------------------
 
     def push_one(self) -> bool:
         """Move one selection before what it selects from; False if there is none left to move."""
+        uses, producers = self._uses()
         for call in self._calls:
             if call.operator.name != "select" or not _is_plain(call):
                 continue
             source, tests = call.arguments["in"], call.parsed.get("cond")
-            if not isinstance(source, DataRef) or not tests or self._consumers(source.name) != 1:
+            if not isinstance(source, DataRef) or not tests or uses[source.name] != 1:
                 continue
-            producers = self._producers(source.name)
-            if len(producers) != 1 or len(self._producers(str(_out(call)))) != 1:
+            before = producers.get(source.name, [])
+            if len(before) != 1 or len(producers[str(_out(call))]) != 1:
                 continue
-            sides = self._sides(producers[0], tests) if _is_plain(producers[0]) else None
+            sides = self._sides(before[0], tests) if _is_plain(before[0]) else None
             if sides:
-                self._push(call, producers[0], sides)
+                self._push(call, before[0], sides)
                 return True
         return False
+
+    def _uses(self) -> tuple[Counter[str], dict[str, list[OperatorCall]]]:
+        """The number of uses of each datum, outputs of the graph among them, and what produces it."""
+        uses = Counter(self._outputs)
+        producers: dict[str, list[OperatorCall]] = {}
+        for call in self._calls:
+            uses.update(datum.name for _, _, datum in call.consumed)
+            uses.update(datum.name for datum in call.wait)
+            for _, _, name in call.produced:
+                producers.setdefault(name, []).append(call)
+        return uses, producers
 
     def _sides(self, call: OperatorCall, tests: Sequence[AttributeTest]) -> list[_Side] | None:
         """The places before a call to which a selection can go; None if it cannot."""
