@@ -104,7 +104,8 @@ def test_T54_a_selection_stays_where_others_see_more_or_it_might_fail() -> None:
     for body in (
         'union((a, b) : u) select("k = 1", u : s) join("k = k", u, s : out)',
         'union((a, b) : u) ENABLE: e select("k = 1", u : out) noop() WAIT: e',
-        'project("k", a : left) project("k", b : right) join("k = k", left, right : j) select("k < 1", j : out)',
+        'project("k", a : left) project("k", b : right)\n'
+        'join("k = k", left, right : j) select("k < 1", j : out)',
         'join("k = k", a, b : j) select("k = 1", j : out)',
     ):
         found = definition(main(body))
