@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.definitions.dataflow.compiling.compiler import compile_plans
 from narval.definitions.dataflow.compiling.vocabulary import PlanVocabulary
+from narval.definitions.dataflow.conditions import JoinTest, joined
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.engines.dataflow.batches import batch_of
 from narval.engines.dataflow.requests import OperatorRequest
@@ -159,3 +161,83 @@ def test_TA41_what_is_shared_may_spill() -> None:
     assert difference.spills
     (before,) = (call for call in as_written(found).graph.calls if call.operator.name == "difference")
     assert not before.spills
+
+
+# --- graphs of all shapes -----------------------------------------------------------------------------------
+
+
+class Shaper:
+    """Somebody who writes plans: each call takes streams that are there, and all that is left is an output."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.columns: dict[str, tuple[str, ...]] = {}
+        self.taken: set[str] = set()
+        self.lines: list[str] = []
+        for name in ("a", "b"):
+            self.add(f'project("k, v", {name}_ : {{0}})', ("k", "v"))
+
+    def add(self, call: str, columns: tuple[str, ...], *taken: str) -> None:
+        name = f"d{len(self.columns)}"
+        self.lines.append(call.format(name))
+        self.columns[name] = columns
+        self.taken.update(taken)
+
+    def stream(self) -> str:
+        """A stream, rather one that nobody has taken."""
+        free = [name for name in self.columns if name not in self.taken]
+        return self.chance.choice(free if free and self.chance.random() < 0.8 else list(self.columns))
+
+    def grow(self) -> None:
+        """Write another call."""
+        one, other = self.stream(), self.stream()
+        columns, others = self.columns[one], self.columns[other]
+        kind = self.chance.choice(["select", "select", "project", "union", "difference", "join", "merge"])
+        if kind == "select":
+            pick = self.chance.choice
+            tests = [
+                f"{pick(columns)} {pick(['=', '<>'])} {pick(['1', 'x'])}"
+                for _ in range(self.chance.randint(1, 2))
+            ]
+            self.add(f'select("{" AND ".join(tests)}", {one} : {{0}})', columns, one)
+        elif kind == "project":
+            kept = tuple(self.chance.sample(columns, self.chance.randint(1, len(columns))))
+            self.add(f'project("{", ".join(kept)}", {one} : {{0}})', kept, one)
+        elif kind == "join" and len(columns) + len(others) < 8 and one != other:
+            left, right = self.chance.choice(columns), self.chance.choice(others)
+            tests_of = (JoinTest(left, "=", right),)
+            self.add(
+                f'join("{left} = {right}", {one}, {other} : {{0}})',
+                joined(columns, others, tests_of),
+                one,
+                other,
+            )
+        elif kind == "difference":
+            self.add(f"difference({one}, {other} : {{0}})", columns, one, other)
+        elif set(columns) == set(others) and kind in ("union", "merge") and one != other:
+            self.add(f"{kind}(({one}, {other}) : {{0}})", columns, one, other)
+
+    def text(self) -> str:
+        outputs = [name for name in self.columns if name not in self.taken]
+        inputs = "TupleStream a_, TupleStream b_"
+        body = "\n".join(self.lines)
+        return f"PLAN Main {{ INPUT: {inputs} OUTPUT: {', '.join(outputs)} BODY {{\n{body}\n}} }}"
+
+
+@settings(max_examples=60)
+@given(ROWS, ROWS, st.integers(0, 10**6))
+def test_T54_graphs_of_all_shapes_give_the_same(a: Tuples, b: Tuples, seed: int) -> None:
+    shaper = Shaper(random.Random(seed))
+    for _ in range(shaper.chance.randint(1, 12)):
+        shaper.grow()
+    found = definition(shaper.text())
+    results = []
+    for one in (found, as_written(found)):
+        driver = FlowDriver(FlowPlan(one), seed=seed)
+        for name, tuples in (("a_", a), ("b_", b)):
+            if tuples:
+                driver.feed(name, tuples, 2)
+            driver.end(name)
+        driver.run()
+        results.append({datum.name: driver.bag(datum.name) for datum in found.outputs})
+    assert results[0] == results[1]
