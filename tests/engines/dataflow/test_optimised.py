@@ -167,7 +167,7 @@ def test_TA41_what_is_shared_may_spill() -> None:
 
 
 class Shaper:
-    """Somebody who writes plans: each call takes streams that are there, and all that is left is an output."""
+    """Somebody who writes plans: calls take streams that are there, and all that is left is an output."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -212,7 +212,7 @@ class Shaper:
                 one,
                 other,
             )
-        elif kind == "difference":
+        elif set(columns) == set(others) and kind == "difference":
             self.add(f"difference({one}, {other} : {{0}})", columns, one, other)
         elif set(columns) == set(others) and kind in ("union", "merge") and one != other:
             self.add(f"{kind}(({one}, {other}) : {{0}})", columns, one, other)

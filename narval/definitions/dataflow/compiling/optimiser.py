@@ -1,7 +1,8 @@
 """Optimiser: the same results with less work (T54).
 
 A selection goes before a projection, to the sides of a union or a join, and to the universe of a difference.
-Through joins and differences only tests by = and <> go: others may fail for tuples that do not come so far.
+Nothing fails that did not: through joins and differences only tests by = and <> go, as others may fail for
+tuples that do not come so far. What would have failed for tuples that nobody selects may not.
 What is read twice with the same data is read once: such calls wait for the same, so no effect lies between.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.dataflow.compiling.spilling import with_spilling
-from narval.definitions.dataflow.conditions import AttributeTest
+from narval.definitions.dataflow.conditions import AttributeTest, from_right
 from narval.definitions.dataflow.definition import (
     Argument,
     DataflowGraph,
@@ -266,19 +267,16 @@ def _before_join(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Si
     left, right = columns(call.arguments["left"]), columns(call.arguments["right"])
     if left is None or right is None or call.parsed.get("cond") is None or not _are_safe(tests):
         return None
-    of_left = tuple(test for test in tests if test.attribute in left)
-    of_right: list[AttributeTest] = []
-    for test in tests:
-        name = test.attribute.removeprefix("right_")
-        if test.attribute in left:
-            continue
-        if test.attribute in right:
-            of_right.append(test)
-        elif name != test.attribute and name in left and name in right:
-            of_right.append(msgspec.structs.replace(test, attribute=name))
-        else:
-            return None
-    sides = [_Side("left", 0, of_left), _Side("right", 0, tuple(of_right))]
+    of_right = from_right(left, right, call.parsed["cond"])
+    if not _names(tests) <= {*left, *of_right}:
+        return None
+    on_right = tuple(
+        msgspec.structs.replace(test, attribute=of_right[test.attribute])
+        for test in tests
+        if test.attribute not in left
+    )
+    on_left = tuple(test for test in tests if test.attribute in left)
+    sides = [_Side("left", 0, on_left), _Side("right", 0, on_right)]
     return [side for side in sides if side.tests]
 
 
