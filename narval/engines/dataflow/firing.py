@@ -332,6 +332,7 @@ class Gate:
                 return
         if actor.is_busy:
             return
+        actor.conclude()
         self._close("finished")
 
     def cancel(self) -> None:

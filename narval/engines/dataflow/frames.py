@@ -59,10 +59,12 @@ class Frames:
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()
-            if isinstance(one, Frame) and one.state == "at work":
+            if not isinstance(one, Frame):
+                continue
+            if one.state == "at work":
                 stack += one.give_up_try()
-                if one is not frame:
-                    self.live.pop(one.id, None)
+            if one is not frame:
+                self.live.pop(one.id, None)  # one that was to begin again does not
 
     def hand_over(self, frame: Frame, gate: Gate) -> None:
         """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""

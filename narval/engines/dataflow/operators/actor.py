@@ -77,6 +77,9 @@ class Actor:
     def finish(self) -> Steps:
         """Give what is left; outlets that are open then are ended."""
 
+    def conclude(self) -> None:
+        """Cancel outlets that are not to end, now that all has been given."""
+
     @property
     def is_busy(self) -> bool:
         """True if something is still to come though all inputs are over."""

@@ -113,6 +113,13 @@ class Outside(Actor):
         self._out.discard(request)
         self._ask()
 
+    def conclude(self) -> None:
+        """Choose the last outlet of a conditional operator that has chosen none: it ends empty (T40)."""
+        outlets = list(self.outlets.values())
+        if self.call.operator.conditional and all(outlet.is_open for outlet in outlets):
+            for outlet in outlets[:-1]:
+                outlet.cancel()
+
     @property
     def is_busy(self) -> bool:
         return bool(self._queue or self._out)
