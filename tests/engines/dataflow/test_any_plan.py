@@ -1,9 +1,8 @@
-"""Any plan, any schedule: the same tuples, one end of each output, and errors that pass leave no trace (T26, T43)."""
+"""Any plan in any order: the same tuples, one end of each output, no trace of errors that pass (T26, T43)."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -37,7 +36,7 @@ OPERATORS = [
 def any_plan(chance: random.Random) -> tuple[str, list[str]]:
     """The text of a plan of random operators, and its outputs: all its data."""
     names = ["x", "z"]
-    body, outputs, values = [], [], []
+    body, outputs = [], []
     for at in range(chance.randint(1, 9)):
         operator, new = chance.choice(OPERATORS), f"d{at}"
         body.append(operator.format(a=chance.choice(names), b=chance.choice(names), o=new))
@@ -46,15 +45,13 @@ def any_plan(chance: random.Random) -> tuple[str, list[str]]:
         if "{o}n" in operator:
             names.append(f"{new}n")
             outputs.append(f"{new}n")
-    if not any(f" {name} " in f" {line} " or name in line for name in ("z",) for line in body):
-        body.append('select("n > 5", z : last)')
-        outputs.append("last")
     body.append('select("n > 5", x : first)')
     body.append('select("n > 5", z : second)')
     outputs += ["first", "second"]
     declared = ", ".join(f"TupleStream {name}" for name in outputs)
     text = (
-        f"PLAN Main {{ INPUT: TupleStream x, TupleStream z OUTPUT: {declared} BODY {{ {' '.join(body)} }} }}\n"
+        f"PLAN Main {{ INPUT: TupleStream x, TupleStream z OUTPUT: {declared}"
+        f" BODY {{ {' '.join(body)} }} }}\n"
         "PLAN Sub { INPUT: TupleStream a OUTPUT: TupleStream b BODY {"
         ' atleastone(a : some, b) query("s", some : found) select("n > 1", found : b) } }\n'
         "PLAN Down { INPUT: TupleStream a OUTPUT: TupleStream b BODY {"
@@ -123,10 +120,3 @@ def test_T26_any_plan_gives_the_same_for_all_schedules(
     assert set(one.ends) == set(outputs)
     assert other.ends == one.ends
     assert {name: other.bag(name) for name in outputs} == {name: one.bag(name) for name in outputs}
-
-
-def test_T26_the_bag_is_a_multiset() -> None:
-    driver = FlowDriver(
-        flow('PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y BODY { select("n > 0", x : y) } }')
-    )
-    assert driver.feed("x", [{"n": 1}] * 2).bag("y") == Counter({frozenset({("n", 1)}): 2})

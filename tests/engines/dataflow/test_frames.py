@@ -362,7 +362,8 @@ def test_T35_a_frame_that_was_to_begin_again_does_not_outlive_its_parent() -> No
 # --- operators of modules ---------------------------------------------------------------------------------
 
 DECLARED = """
-OPERATOR choose { INPUT: TupleStream a, TupleStream b; OUTPUT: TupleStream yes, TupleStream no; CONDITIONAL: yes; }
+OPERATOR choose {
+  INPUT: TupleStream a, TupleStream b;  OUTPUT: TupleStream yes, TupleStream no;  CONDITIONAL: yes; }
 PLAN Main { INPUT: TupleStream x, TupleStream z OUTPUT: TupleStream y, TupleStream n BODY {
   atleastone(z : some, _) choose(x, some : y, n) } }
 """
