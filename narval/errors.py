@@ -7,6 +7,7 @@ NarvalError
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
+│   ├── TaskRefusedError  a task, its type or its object refuses what it is told
 │   └── TokenError       a process refuses an operation on its tokens
 │       ├── NoTokenError             it has no such token, or several where one is meant
 │       ├── TokenCompleteError       the token is complete already
@@ -105,6 +106,14 @@ class WorkRefusedError(RequestError):
 
     def __init__(self, kind: str, message: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
+        super().__init__(message)
+
+
+class TaskRefusedError(RequestError):
+    """A task, its type or an object refuses what it is told; nothing has changed. `kind` is a stable word."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
         super().__init__(message)
 
 

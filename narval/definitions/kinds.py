@@ -27,14 +27,19 @@ class Kind(NamedTuple):
     """A kind of definitions: the packages that read and run them, and the marks of their files.
 
     `run` is the kind of its runs, the name of their element in memory; "" for a kind that is not run by
-    itself. `suffixes` and `roots` are those of its files: a kind without roots is written as text, one
-    without suffixes is found in modules (N30).
+    itself. Runs of other kinds follow the same definitions with engines of their own: `besides` has the
+    packages of these by kind of run. One of them may be `standing`: of that there is one run for each
+    definition that is loaded, which begins by itself and never ends. Of the kind `cases` a run begins with
+    each object that is put to a definition.
+    `suffixes` and `roots` are those of its files: a kind without roots is written as text, one without
+    suffixes is found in modules (N30).
     With `nests_current` its runs nest the current version of one another, named without its group if need be
     (section 9).
     One that `composes` has a module `composition`, whose `compose_all` makes definitions whole of others in a
     library; one that `warns` has a module `checks`, whose `warnings` doubts definitions of a library, and one
     that `asks` people has `doubts` there as well, which are about those of a home.
     What is `inline` stands in cookbooks and in steps too: its parser has `read_within` (P8).
+    A kind that is no `node` has a name that processes leave to their authors, as the type of nodes.
     """
 
     definitions: str
@@ -47,6 +52,15 @@ class Kind(NamedTuple):
     warns: bool = False
     asks: bool = False
     inline: bool = False
+    node: bool = True
+    besides: Mapping[str, str] = {}
+    standing: str = ""
+    cases: str = ""
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The packages of its engines, by kind of run."""
+        return {self.run: self.engine, **self.besides} if self.engine else {}
 
 
 KINDS: dict[str, Kind] = {
@@ -92,7 +106,17 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
-    "dataflow": Kind("narval.definitions.dataflow", suffixes=(".plan",), composes=True),
+    "task": Kind(
+        "narval.definitions.task",
+        engine="narval.engines.task",
+        run="task",
+        suffixes=(".task",),
+        node=False,
+        besides={"task-server": "narval.engines.task_server", "task-case": "narval.engines.task_case"},
+        standing="task-server",
+        cases="task-case",
+    ),
+    "dataflow": Kind("narval.definitions.dataflow", suffixes=(".plan",), composes=True, warns=True),
 }
 """The kinds by name."""
 

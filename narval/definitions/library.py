@@ -18,7 +18,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there. `resolve` finds what is wrong where a kind has names of its own.
+    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
+    names of its own.
     """
 
     kind: str
@@ -94,6 +95,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     @property
     def cannot_start(self) -> tuple[str, str] | None:
         """The reason why no run of it can begin, as a stable word and for people; None if one can."""
+        return None
+
+    @property
+    def cannot_take(self) -> tuple[str, str] | None:
+        """The reason why no object can be put to it, as a stable word and for people; None if one can."""
         return None
 
     @property
@@ -235,7 +241,9 @@ def check_targets(
     faults: list[Fault] = []
     for reference in references:
         if reference.resolve is not None:
-            faults.extend(reference.resolve(library))
+            wrong = list(reference.resolve(library))
+            because = _because(reference, broken_files or {}) if wrong else ""
+            faults.extend([reference.fault(because)] if because else wrong)
             continue
         found, several = _found(reference, library)
         if several:
@@ -249,8 +257,19 @@ def check_targets(
     return faults
 
 
+def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
+    """The message that a target is not there because its file did not load; "" where none says so."""
+    kind, target = reference.kind, reference.target
+    for (of, name), path in broken_files.items():
+        if of == kind and name.partition(".")[2] == target:
+            return f"there is no {kind} {target!r}, because {path} did not load; set its faults right first"
+    return ""
+
+
 def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
     """The definition that a reference names; or all that it may mean, if they are several."""
+    if not reference.kind:
+        return library.find(reference.target), ()
     if reference.group is None:
         return library.get(reference.kind, reference.target), ()
     called = library.called(reference.kind, reference.target, reference.group)
@@ -264,8 +283,9 @@ def _unknown(
     unloaded: Callable[[str], Collection[str]],
 ) -> str:
     kind, target = reference.kind, reference.target
-    missing = f"{reference.what}: there is no {kind} {target!r}"
-    names, group = library.of(kind), target.partition(".")[0]
+    missing = f"{reference.what}: there is no {kind or 'definition'} {target!r}"
+    group = target.partition(".")[0]
+    names = library.of(kind) if kind else {found.full_name: found for found in library}
     broken = broken_files.get((kind, target))
     if reference.group is not None and "." not in target:
         names = {definition.name: definition for definition in names.values()}

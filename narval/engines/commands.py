@@ -179,6 +179,15 @@ NOTICE = "notice"
 """The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
 
 
+SIGNAL = "signal"
+"""The kind of the calls that tell another run something within the turn (K52), as any signal is told.
+
+Their name is that of the definition whose standing run is told; `payload` has the name of the `signal`, its
+`arguments`, and the eid of the `run` that is told instead, if it is another. Their elements join its context,
+but not that of a standing run, which would keep them for ever.
+"""
+
+
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Have something done outside the engine; exactly one `Returned` will name `call`.
 
@@ -223,7 +232,10 @@ class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Answer a signal: with a value, or a problem."""
+    """Answer a signal: with a value, or a problem.
+
+    Where a run has called by it, this is its return, and `eids` in the value become those of that.
+    """
 
     signal: str
     value: dict[str, Plain] | None = None

@@ -210,7 +210,9 @@ class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`.
 
-    With `act` it is an act on work.
+    With `act` it is an act on work. One that another run called by (K52) has `sender`, the eid of that run,
+    in `arguments` too as "from"; nobody from outside can give it. `gone` tells that the `signal` of its
+    arguments needs no answer any more.
     """
 
     id: int
@@ -222,6 +224,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     by: str = ""
     actor: str = ""
     act: PersonsAct | None = None
+    sender: int = 0
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

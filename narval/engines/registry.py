@@ -10,22 +10,19 @@ from functools import cache
 from importlib import import_module
 from typing import cast
 
-from narval.definitions.kinds import KINDS, Kind
-from narval.definitions.library import Definition, Library
+from narval.definitions.kinds import KINDS
+from narval.definitions.library import Definition, Library, RunDefinition
 from narval.engines.engine import Engine
 
 
 def engine_of(kind: str) -> Engine:
     """The engine of a kind of definitions, such as `recipe`. Raises KeyError for one that is not run."""
-    return _engine(KINDS[kind])
+    return _engine(KINDS[kind].engine)
 
 
 def engine_of_run(run_kind: str) -> Engine:
     """The engine of a kind of runs, such as `plan`. Raises KeyError where there is none."""
-    for kind in KINDS.values():
-        if kind.run == run_kind:
-            return _engine(kind)
-    raise KeyError(run_kind)
+    return _engine(next((kind.runs[run_kind] for kind in KINDS.values() if run_kind in kind.runs), ""))
 
 
 def is_runnable(kind: str) -> bool:
@@ -40,19 +37,26 @@ def runnable_kinds() -> Iterator[str]:
 
 def run_kinds() -> Iterator[str]:
     """The kinds of runs, which are the names of their elements in memory."""
-    return (kind.run for kind in KINDS.values() if kind.engine)
+    return (run for kind in KINDS.values() for run in kind.runs)
 
 
 def listed_kinds() -> Iterator[str]:
-    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6)."""
-    return (kind.run for kind in KINDS.values() if kind.engine and not kind.asks)
+    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6), and
+    standing runs are there as long as their definitions are.
+    """
+    return (run for kind in KINDS.values() if not kind.asks for run in kind.runs if run != kind.standing)
+
+
+def standing_kinds() -> dict[str, str]:
+    """The kinds of standing runs, by kind of definition."""
+    return {name: kind.standing for name, kind in KINDS.items() if kind.standing}
 
 
 def import_engines(library: Library) -> None:
     """Import the engines of all that a library holds, before the first run waits for one."""
     for kind in runnable_kinds():
-        if library.of(kind):
-            engine_of(kind)
+        for run_kind in KINDS[kind].runs if library.of(kind) else ():
+            engine_of_run(run_kind)
 
 
 def runnable(library: Library, name: str) -> Definition | None:
@@ -64,8 +68,21 @@ def runnable(library: Library, name: str) -> Definition | None:
     return None
 
 
+def is_standing(run_kind: str) -> bool:
+    """True of the kind of standing runs."""
+    return any(kind.standing == run_kind for kind in KINDS.values())
+
+
+def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
+    """The definition of that name to which objects are put, and the kind of run that begins with one."""
+    for kind, row in KINDS.items():
+        if row.cases and (found := library.by_kind_and_name.get((kind, name))) is not None:
+            return cast("RunDefinition", found), row.cases
+    return None
+
+
 @cache
-def _engine(kind: Kind) -> Engine:
-    if not kind.engine:
-        raise KeyError(kind.definitions)
-    return cast("Engine", import_module(f"{kind.engine}.engine"))
+def _engine(package: str) -> Engine:
+    if not package:
+        raise KeyError(package)
+    return cast("Engine", import_module(f"{package}.engine"))

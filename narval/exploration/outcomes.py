@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from narval.engines.commands import SEND, Call, Watch
+from narval.engines.commands import SEND, SIGNAL, Call, Watch
 from narval.engines.events import (
     Cancelled,
     Event,
@@ -88,7 +88,7 @@ def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Ta
         yield Happening(Returned(identifier, now, call.call, outputs), WELL)
         if targets.is_source(call.kind, call.name):
             yield from _yields(call, identifier, now, outputs)
-        if call.kind != SEND:  # nothing comes of it
+        if call.kind not in (SEND, SIGNAL):  # no element comes of it
             yield Happening(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
     yield _erring(call, reached, identifier, ERRS)
     yield _erring(call, reached, identifier, ERRS, final=True)

@@ -121,8 +121,8 @@ async def runs(
 ) -> list[dict[str, Any]]:
     """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
 
-    Items of work are left out unless they are the kind asked for (P6). All, oldest first; with `limit` the
-    newest so many, newest first; with `before` only those of lower eids.
+    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
+    with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
     agent, wanted = daemon.agent, _wanted(kind, state=state, name=name)
 
@@ -171,6 +171,9 @@ async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, An
 async def cancel(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """End a run: its calls are given up."""
     found = active_run(daemon, run)
+    if daemon.agent.signals.standing.get(found.name) == run:
+        why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"
+        raise RequestError(f"run {run} of {found.name} cannot be cancelled: {why}")
     daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, asker.person, asker.actor)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)
@@ -201,7 +204,8 @@ async def retry(
         resume = engine.plan_resume(definition, before, step, used, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)
-        started = turn.start(found.name, resume.elements, kind=kind, resume=resume, origin=asker.origin())
+        begun = partial(turn.start, kind=kind, run_kind=found.kind, origin=asker.origin())
+        started = begun(found.name, resume.elements, resume=resume)
         assert started is not None, found.name
         return started
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import Any
 
-from narval.engines.commands import Call
+from narval.engines.commands import SIGNAL, Call
 from narval.engines.engine import Wait
 from narval.errors import RequestError
 from narval.memory.elements.changes import MarkScope
@@ -280,10 +280,11 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
         if wait.reckoned:
             line["reckoned"] = wait.reckoned
-    children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
-    if children:
-        line["runs"] = children
     under_way = [run.calls[call] for call in wait.calls if call in run.calls]
+    told = [agent.signals.hearer(call) for call in under_way if call.kind == SIGNAL]
+    children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
+    if children or told:
+        line["runs"] = [*children, *filter(None, told)]
     if under_way:
         line["calls"] = [
             {"call": call.call, "inputs": list(json_forms.given_to(call))}

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from narval.errors import RequestError
-from narval.memory.elements.control_elements import ACTED, START_PLANS
+from narval.memory.elements.control_elements import ACTED, STARTING
 from narval.memory.elements.element import parse
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.declared import MEMORY
@@ -80,17 +80,16 @@ def agents_to_begin_with(
 
 
 def beginning_now(known: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
-    """A memory as it is, in which no `start-plan` acts: a simulation starts what it is asked to and no more.
+    """A memory as it is, in which no `start-plan` acts, and no `task-object`: a simulation starts what it is
+    asked to and no more.
 
     `declared` is what the file declares (N4); what is new of it must not act either.
     """
-    starts = [xml for xml in declared or () if parse(xml).tag in START_PLANS]
+    starts = [xml for xml in declared or () if parse(xml).tag in STARTING]
     known = with_declared(
         known, [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts], start
     )
-    obeyed = [
-        MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in START_PLANS
-    ]
+    obeyed = [MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in STARTING]
     return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
 
 

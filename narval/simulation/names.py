@@ -11,8 +11,8 @@ from narval.definitions.action.definition import Action
 from narval.definitions.library import Library
 from narval.definitions.suggestions import closest
 from narval.definitions.transform.definition import Transform
+from narval.engines.calls.outputs import judge
 from narval.engines.events import OutputElement
-from narval.engines.outputs import judge
 from narval.engines.registry import runnable
 from narval.engines.view import View
 from narval.errors import Fault

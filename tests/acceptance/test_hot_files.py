@@ -156,6 +156,10 @@ def linked(path: Path, text: str) -> None:
     path.symlink_to(target)
 
 
+def touched(path: Path, text: str) -> None:
+    path.touch()
+
+
 WAYS = [
     in_place, truncated_then_written, beside_and_renamed, from_another_folder, deleted_and_created,
     as_vim_does, as_emacs_does, exchanged, linked,
@@ -211,9 +215,10 @@ def test_N31_many_files_at_once_take_effect_together(running: Running) -> None:
 
 
 def test_N31_nothing_happens_when_nothing_has_changed(running: Running) -> None:
+    """By ways that never show half a file: one that does is read as half, if its writer is held up there."""
     before, log = running.ask("definitions"), len(running.logged())
     path = running.home / "recipes/w.xml"
-    for save in WAYS[:5]:
+    for save in (beside_and_renamed, from_another_folder, touched):
         save(path, path.read_text())
     assert running.settled() == before
     assert {line.partition(" by ")[0] for line in running.logged()[log:]} == {"asked to reload"}

@@ -2,7 +2,8 @@
 
 `Dialogue` is a memory, a library and the runs of it. A test says what happens; each event is told to the run
 it concerns, and what follows within the same turn (a watch that an added or released element satisfies) is
-told too. Outer commands are only collected: a test answers a call with `returned`.
+told too. Outer commands are only collected: a test answers a call with `returned`. What a run tells another
+(`standing` has those that are told by name) is heard and answered within the dialogue.
 
 After every event the rules that hold of any engine are checked: what was recorded makes the same state again,
 the state can be stored, a run that is over waits for nothing and keeps nothing reserved, and one that is not
@@ -54,6 +55,7 @@ from narval.memory.elements.element import Element
 from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
+from tests.engines import between_runs
 from tests.engines.commands_named import check_named
 
 
@@ -145,7 +147,7 @@ class Dialogue:
         self.zone, self.up_since, self.people = "UTC", 0.0, Directory.of_owner("me")
         self.starter, self.said_by = "", dict[str, Any]()
         self.started_by, self.answered_at = lambda run: self.starter, lambda run, step: ()
-        self.states: dict[int, Any] = {}
+        self.states, self.standing = dict[int, Any](), dict[str, int]()
         self.definitions: dict[int, Any] = {}
         self.engines: dict[int, Any] = {}
         self.callers: dict[int, Caller | None] = {}
@@ -269,7 +271,7 @@ class Dialogue:
         call, elements = self.call_of(step, run, given), tuple(OutputElement(canonical(text)) for text in xml)
         self.tell(self.calls[call.call][0], Produced(self._next(), self.now, call.call, elements))
 
-    def says(self, run: int, name: str, **arguments: Any) -> dict[str, Any]:
+    def says(self, run: int, name: str, /, **arguments: Any) -> dict[str, Any]:
         """Someone asks a run for an operation; its answer. Raises Refusal."""
         self._signals += 1
         signal, given = f"s{self._signals}", {"arguments": arguments, **self.said_by}
@@ -493,6 +495,7 @@ class Dialogue:
         if effect.in_force is not None:
             check_named(self.in_force[run], command)
             effect.in_force(self.in_force[run], command)
+        self._queue.extend(between_runs.follows(self, run, command))
         if effect.act:
             getattr(self, effect.act)(run, command)
 
@@ -538,7 +541,8 @@ class Dialogue:
             run, event = self._queue.popleft()
             if isinstance(event, Matched) and not self._still_true(event):
                 continue
-            self._tell(run, event if event.id else replace(event, id=self._next()))
+            if not (isinstance(event, Returned) and event.call not in self.in_force[run].calls):
+                self._tell(run, event if event.id else replace(event, id=self._next()))
 
     def _still_true(self, event: Matched) -> bool:
         watched = self.watches.get(event.watch)

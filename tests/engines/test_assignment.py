@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines import assignment
-from narval.engines.assignment import Assignment, Slot, assign
+from narval.engines.calls import assignment
+from narval.engines.calls.assignment import Assignment, Slot, assign
 
 
 def slot(name: str, *ranks: list[int], optional: bool = False, list: bool = False) -> Slot:

@@ -43,6 +43,7 @@ PURE_NAMES = frozenset(
     {
         "pathlib.PurePath",
         "pathlib.PurePosixPath",
+        "shlex.join",
         "shlex.split",
         "datetime.UTC",
         "datetime.date",

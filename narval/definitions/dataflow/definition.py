@@ -72,7 +72,9 @@ class OperatorCall(msgspec.Struct, frozen=True):
     (`conditions.parse_text`). `lifted` are parameters that are fed a stream, so that the operator runs once
     for each tuple (TA7). `plan` is the full name of the plan that is called, "" for other operators. A `tail`
     call gives all it has to the outputs of its own plan (T36). One that `spills` lies on a branch that could
-    deadlock on bounds (TA41).
+    deadlock on bounds (TA41). It fires only where all that it `needs` has happened: outputs of conditional
+    operators that were chosen, calls that were done or failed (the key of a call, and which), streams that
+    were not empty (the name of a datum). One that is not `possible` never fires.
     """
 
     key: str
@@ -88,6 +90,8 @@ class OperatorCall(msgspec.Struct, frozen=True):
     plan: str = ""
     tail: bool = False
     spills: bool = False
+    needs: tuple[tuple[str, str], ...] = ()
+    possible: bool = True
     line: int = 1
     column: int = 1
 

@@ -39,7 +39,9 @@ _TOKEN = re.compile(
     |(?P<junk>[^\s"/{{}}(),:;*\w]+|[\w.]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-CLAUSES = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
+_ESCAPES = {r"\n": "\n", r"\t": "\t"}
+"""The escapes in texts that do not stand for the character after the backslash."""
+_CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
 PROPERTIES = {
     "BLOCKING": "blocking",
     "RE-ENTRANT": "reentrant",
@@ -239,20 +241,22 @@ class _UnitReader:
     def _plan(self) -> PlanSyntax:
         tokens = self._tokens
         start = tokens.advance()
-        name = tokens.expect("the name of the plan", "name")
-        tokens.expect("{ after the name of a plan", "{")
+        name = tokens.expect("the name of the dataflow", "name")
+        tokens.expect("{ after the name of a dataflow", "{")
         inputs = self._declarations.declared("INPUT", ports=False)
         outputs = self._declarations.declared("OUTPUT", ports=False)
         if not tokens.is_word("BODY"):
             raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
         tokens.advance()
         tokens.expect("{ after BODY", "{")
+        before = len(self.faults)
         statements = self._statements()
+        partial = len(self.faults) > before
         tokens.expect("} at the end of BODY", "}")
-        end = tokens.expect("} at the end of the plan", "}")
+        end = tokens.expect("} at the end of the dataflow", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place, first = tokens.source.place(name.at), tokens.source.place(start.at)
-        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, first[0])
+        place = tokens.source.place(name.at)
+        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
 
     def _wanted(self) -> str:
         return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
@@ -286,7 +290,7 @@ class _UnitReader:
 
     def _statement(self) -> Statement:
         tokens = self._tokens
-        name = tokens.expect("an operator or a plan to be called", "name", "path")
+        name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()
@@ -329,7 +333,7 @@ class _UnitReader:
         source = self._tokens.source
         text, offsets, last = "", [(0, read.at + 1)], 0
         for found in re.finditer(r"\\.|\n", inner, re.DOTALL):
-            text += inner[last : found.start()] + found[0][-1]
+            text += inner[last : found.start()] + _ESCAPES.get(found[0], found[0][-1])
             last = found.end()
             offsets.append((len(text), read.at + 1 + last))
         places = tuple((at, *source.place(offset)) for at, offset in offsets)
@@ -338,15 +342,15 @@ class _UnitReader:
     def _clauses(self) -> Clauses:
         tokens = self._tokens
         found: dict[str, tuple[Written, ...]] = {}
-        while tokens.is_word(*CLAUSES, before=":"):
+        while tokens.is_word(*_CLAUSE_WORDS, before=":"):
             word = tokens.advance()
             tokens.advance()
-            if CLAUSES[word.text.upper()] in found:
+            if _CLAUSE_WORDS[word.text.upper()] in found:
                 tokens.fault(f"expected {word.text} once; write its names one after another", word.at)
             names = [self._name(word.text)]
             while tokens.accept(","):
                 names.append(self._name(word.text))
-            found[CLAUSES[word.text.upper()]] = tuple(names)
+            found[_CLAUSE_WORDS[word.text.upper()]] = tuple(names)
         return Clauses(**found)
 
     def _name(self, word: str) -> Written:

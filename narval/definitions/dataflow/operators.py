@@ -364,7 +364,7 @@ _TABLE = (
         attributes=("id", "name", "content"),
     ),
     # --- control -------------------------------------------------------------------------------------------
-    _operator("subplan(String name, Object data* : Object out*)", "P", "calls a plan by its name", ""),
+    _operator("subplan(String name, Object data* : Object out*)", "P", "calls a dataflow by its name", ""),
     _operator("terminate( : )", "I", "ends its frame, whose outputs end with what they have"),
     _operator("void( : )", "I", "gives up all that its transaction has not shown outside"),
     _operator("restart( : )", "I", "begins its transaction again, up to three more times"),

@@ -77,7 +77,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class PlanSyntax(msgspec.Struct, frozen=True):
-    """A plan as it is written; `text` is all of it, which begins on `line`."""
+    """A plan as it is written; `text` is all of it. One that is `partial` has calls that cannot be read."""
 
     name: str
     line: int
@@ -86,7 +86,7 @@ class PlanSyntax(msgspec.Struct, frozen=True):
     outputs: tuple[Declared, ...] = ()
     statements: tuple[Statement, ...] = ()
     text: str = ""
-    first_line: int = 1
+    partial: bool = False
 
 
 class OperatorSyntax(msgspec.Struct, frozen=True):

@@ -23,8 +23,8 @@ from narval.memory.patterns.pattern import Condition
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
 
 CALLS: Mapping[str, str] = {
-    **{kind.run: name for name, kind in KINDS.items() if kind.run},
-    **{name: name for name in KINDS},
+    **{kind.run: name for name, kind in KINDS.items() if kind.run and kind.node},
+    **{name: name for name, kind in KINDS.items() if kind.node},
 }
 """The node types that call a definition, which `custom` names as `target`, and its kind."""
 

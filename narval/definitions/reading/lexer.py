@@ -77,13 +77,18 @@ class LostError(Exception):
     """The text cannot be understood up to the next place where reading can begin again."""
 
 
-def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], list[SyntaxFault]]:
-    """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word."""
+def split(
+    text: str, word: Callable[[str], str | None], lexemes_of: re.Pattern[str] = _LEXEME
+) -> tuple[list[Lexeme], list[SyntaxFault]]:
+    """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word.
+
+    `lexemes_of` has the groups of the pattern above: another language has other marks.
+    """
     lexemes: list[Lexeme] = []
     faults: list[SyntaxFault] = []
     at = 0
     while at < len(text) and len(faults) < MOST_FAULTS:
-        found = _LEXEME.match(text, at)
+        found = lexemes_of.match(text, at)
         assert found is not None  # the junk takes what nothing else does
         assert found.lastgroup is not None
         kind, written = found.lastgroup, found[0]
@@ -111,8 +116,14 @@ def split(text: str, word: Callable[[str], str | None]) -> tuple[list[Lexeme], l
 class Cursor:
     """A position in a text that is being read, and the faults found so far."""
 
-    def __init__(self, text: str, word: Callable[[str], str | None], locate: Locate) -> None:
-        self._lexemes, self.faults = split(text, word)
+    def __init__(
+        self,
+        text: str,
+        word: Callable[[str], str | None],
+        locate: Locate,
+        lexemes_of: re.Pattern[str] = _LEXEME,
+    ) -> None:
+        self._lexemes, self.faults = split(text, word, lexemes_of)
         self._locate = locate
         self._at = 0
         self._depth = 0

@@ -100,6 +100,15 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
             return "global-event", f"an event is raised: narval task raise {self.full_name}"
         return None
 
+    @property
+    def cannot_take(self) -> tuple[str, str] | None:
+        """The reason why no object can be put to it."""
+        if self.is_global:
+            return "global-event", f"{self.full_name} is a global event: it has no queue"
+        if self.invocation == "compensation":
+            return "compensator", f"{self.full_name} compensates: it is called when something is undone"
+        return None
+
     def is_terminal(self, state: str) -> bool:
         """True of a state in which an instance is over."""
         return state in PREDEFINED or state in self.final

@@ -15,7 +15,7 @@ from narval.engines.automaton.changes import (
 )
 from narval.engines.automaton.decision import AutomatonDecision
 from narval.engines.automaton.start import call, go_on, make_ready
-from narval.engines.backoff import wait
+from narval.engines.calls.backoff import wait
 from narval.engines.events import Returned
 
 Ended = tuple[str, ...]

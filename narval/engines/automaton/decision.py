@@ -11,7 +11,7 @@ from narval.definitions.automaton.definition import Automaton, State
 from narval.engines import commands
 from narval.engines.automaton.changes import AutomatonChange, RunMoved, StatesKilled
 from narval.engines.automaton.state import AutomatonState
-from narval.engines.backoff import restart_wait
+from narval.engines.calls.backoff import restart_wait
 from narval.engines.decision import Decision
 
 

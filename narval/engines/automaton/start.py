@@ -16,7 +16,7 @@ from narval.engines.automaton.changes import (
     StateSkipped,
 )
 from narval.engines.automaton.decision import AutomatonDecision
-from narval.engines.backoff import wait
+from narval.engines.calls.backoff import wait
 from narval.engines.dates import next_date
 
 _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")

@@ -8,7 +8,7 @@ from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
-from narval.engines.assignment import Slot, assign
+from narval.engines.calls.assignment import Slot, assign
 from narval.engines.decision import Inputs
 from narval.engines.events import Plain
 from narval.engines.process import conditions

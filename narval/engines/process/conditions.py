@@ -6,7 +6,7 @@ from functools import partial
 
 from narval.definitions.process.definition import Node
 from narval.engines import commands
-from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Wanted, resolve
 from narval.engines.process.changes import WatchSet
 from narval.engines.process.decision import ProcessDecision

@@ -6,9 +6,9 @@ from narval.definitions.process.definition import Node
 from narval.definitions.prototype import Prototype
 from narval.definitions.remote_calls import limit_of_remote
 from narval.engines import commands
-from narval.engines.backoff import wait
+from narval.engines.calls.backoff import wait
+from narval.engines.calls.outputs import judge
 from narval.engines.events import Failure, Produced, Returned
-from narval.engines.outputs import judge
 from narval.engines.process import calls, conditions, node_effects
 from narval.engines.process.calls import WITH_PROTOTYPE
 from narval.engines.process.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried

@@ -12,7 +12,7 @@ import msgspec
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import Context
 from narval.engines import commands
-from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Decision, Wanted, resolve
 from narval.engines.engine import Lookup
 from narval.engines.recipe.changes import PlanChange, PlanMoved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.engines import commands
-from narval.engines.backoff import restart_wait
+from narval.engines.calls.backoff import restart_wait
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.state import PlanState
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from lxml import etree
 
 from narval.definitions.people.directory import Right
+from narval.engines.calls.outputs import judge
 from narval.engines.events import Cancelled, OutputElement, Signalled
-from narval.engines.outputs import judge
 from narval.engines.work import claims
 from narval.engines.work.changes import Expired, ItemAnswered, Values, Withdrawn
 from narval.engines.work.decision import NotSoError, WorkDecision

@@ -10,8 +10,8 @@ import re
 from narval.errors import ElementError
 from narval.memory.elements.element import Element, local_name
 
-RUNS = frozenset({"plan", "process", "automaton", "work", "task", "dataflow"})
-"""The elements of runs; `work`, `task` and `dataflow` are kinds to come."""
+RUNS = frozenset({"plan", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"})
+"""The elements of runs; `dataflow` is a kind to come."""
 
 DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})
 """The elements of definitions."""

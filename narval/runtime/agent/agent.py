@@ -18,9 +18,10 @@ from narval.memory.elements.canonical import MAX_BYTES
 from narval.memory.memory import Memory
 from narval.runtime.agent.jobs import Job
 from narval.runtime.agent.lookup import Lookup
-from narval.runtime.agent.run import Run, RunTable
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.run_table import RunTable
 from narval.runtime.agent.timers import Clockwork
-from narval.runtime.agent.waiting import EventQueue, Watches
+from narval.runtime.agent.waiting import EventQueue, Signals, Watches
 from narval.runtime.home.agents.settings import AgentSettings, usable
 from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.damage import Damage
@@ -95,6 +96,7 @@ class AgentState:
 
     settings = AgentSettings()
     """Its settings, whose limits count (G16)."""
+    history_entries = 0
     free = Free.within(settings)
 
     def __init__(
@@ -116,10 +118,11 @@ class AgentState:
         self.watches = Watches()
         self.clockwork = Clockwork(zone, since, forget_after, work_kept)
         self.queue = EventQueue()
+        self.signals = Signals()
         self.damage: list[Damage] = []
         """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()
-        self.history_entries = history_entries
+        self.keep_history(history_entries)
 
     @property
     def library(self) -> Library:

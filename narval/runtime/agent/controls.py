@@ -1,22 +1,26 @@
-"""Control elements: `start-plan` begins a run (N4), `quit` stops the daemon (N34)."""
+"""Control elements: `start-plan` begins a run (N4), `task-object` puts an object to a task (K21), and `quit`
+stops the daemon (N34).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 
 from lxml import etree
 
+from narval.definitions.library import Library
 from narval.engines.commands import RESTART_PAUSE
-from narval.engines.registry import runnable
+from narval.engines.registry import runnable, taking
 from narval.errors import ElementError
 from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical_given
-from narval.memory.elements.control_elements import ACTED, QUIT, TARGET
+from narval.memory.elements.control_elements import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
-from narval.runtime.agent.run import RunTable
+from narval.runtime.agent.run_table import RunTable
 from narval.runtime.agent.runs import cannot_start, start_run
 from narval.runtime.agent.transaction import Transaction
 
@@ -29,13 +33,11 @@ log = logging.getLogger("narval.turn")
 class Controls:
     """Executes control elements, within a transaction.
 
-    With `record_only` a start-plan at="start" is left to the next daemon.
+    With one that is `record_only` a start-plan at="start" is left to the next daemon.
     """
 
-    def __init__(
-        self, transaction: Transaction, schema_fault: Callable[[bytes], str | None], *, record_only: bool
-    ) -> None:
-        self._transaction, self._schema_fault, self._record_only = transaction, schema_fault, record_only
+    def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
+        self._transaction, self._schema_fault = transaction, schema_fault
         self._paced: dict[int, float] = {}
         """The beginning of the last that descends from a run and follows its definition, by that run."""
 
@@ -52,21 +54,20 @@ class Controls:
             self._transaction.request_quit()
             return
         root = parse(element.xml)
-        if self._record_only and root.get("at") == "start":
+        if self._transaction.record_only and root.get("at") == "start":
             return  # the next daemon's start is the one it means
-        name = root.get(TARGET, "")
+        word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
-        definition = runnable(agent.library, name)
-        if definition is None:
-            why = f"start-plan names {name or 'nothing'}, and no such definition is loaded; it waits for it"
+        if not _is_known(agent.library, root):
+            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
-        first, wrong = self._first_elements(root, name)
+        first, wrong = self._first_elements(root, f"{word} of {name}")
         over = agent.no_room_for_runs() or agent.no_room_for(first)
-        refused = cannot_start(definition) or ((OVER_LIMIT, over) if over else None)
+        refused = _refusal(agent.library, root) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
-            why = f"start-plan: {why}; it waits until it can"
+            why = f"{word}: {why}; it waits until it can"
             self._transaction.add_error(kind, why, element.origin, start=element.eid)
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):
@@ -75,26 +76,41 @@ class Controls:
             self._transaction.add_error(*wrong, element.origin, start=element.eid)
             return
         added = tuple(self.add(child, element.origin) for child in first)
-        ancestors = _ancestors(agent.runs, element.origin)
-        at = self._moment(definition.full_name, ancestors, element.origin)
+        if root.tag == TASK_OBJECT:
+            self._put(name, added, element.origin)
+        else:
+            self._start(name, added, element.origin)
+
+    def _start(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
+        """Begin a run, or have it begin in time."""
+        transaction, agent = self._transaction, self._transaction.agent
+        definition = runnable(agent.library, name)
+        ancestors = _ancestors(agent.runs, origin)
+        at = self._moment(definition.full_name, ancestors, origin) if definition is not None else None
         if at is not None:
-            by, actor = (element.origin.by, element.origin.actor) if element.origin is not None else ("", "")
+            by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
             transaction.later(at, StartRun(name, added, 0, by, actor, dict(ancestors)))
             return
-        start_run(transaction, name, added, origin=element.origin, ancestors=ancestors)
+        start_run(transaction, name, added, origin=origin, ancestors=ancestors)
 
-    def _first_elements(self, root: etree._Element, name: str) -> tuple[list[bytes], tuple[str, str] | None]:
-        """The elements that a start-plan holds, or the kind of what is wrong with them and the reason."""
+    def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
+        """Put an object to a task: a run begins that is its way from there."""
+        found = taking(self._transaction.agent.library, name)
+        if found is not None:
+            definition, run_kind = found
+            start_run(self._transaction, name, added, definition=definition, run_kind=run_kind, origin=origin)
+
+    def _first_elements(self, root: etree._Element, of: str) -> tuple[list[bytes], tuple[str, str] | None]:
+        """The elements that such an element holds, or the kind of what is wrong with them and the reason."""
         try:
-            first = [canonical_given(child) for child in children(root)]
+            first = [canonical_given(_alone(child)) for child in children(root)]
         except ElementError as error:
-            return [], (error.kind, f"start-plan of {name} holds an element that is refused: {error}")
+            return [], (error.kind, f"{of} holds an element that is refused: {error}")
         refusal = next(filter(None, map(self._schema_fault, first)), None)
         if refusal is not None:
-            return [], (
-                "invalid",
-                f"start-plan of {name} holds an element that its schema refuses: {refusal}",
-            )
+            return [], ("invalid", f"{of} holds an element that its schema refuses: {refusal}")
+        if root.tag == TASK_OBJECT and len(first) != 1:
+            return [], ("invalid", f"expected one object within a {of}, found {len(first)}")
         return first, None
 
     def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
@@ -152,3 +168,37 @@ def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
         found = {**found, run.name: run.eid, **run.ancestors}
         run = runs.get(run.caller.run) if run.caller is not None else None
     return found
+
+
+def _alone(child: etree._Element) -> etree._Element:
+    """An element without the name spaces that only what it stood in needs."""
+    found = deepcopy(child)
+    etree.cleanup_namespaces(found)
+    return found
+
+
+def can_start(library: Library, root: etree._Element) -> bool:
+    """True if the definition is loaded that an element names, and a run of it can begin."""
+    return _is_known(library, root) and _refusal(library, root) is None
+
+
+def _target(root: etree._Element) -> tuple[str, str]:
+    """The word for an element that begins a run, and the full name of what it names."""
+    if root.tag == TASK_OBJECT:
+        return "task-object", root.get(TASK, "")
+    return START_PLAN, root.get(TARGET, "")
+
+
+def _is_known(library: Library, root: etree._Element) -> bool:
+    _, name = _target(root)
+    return (taking if root.tag == TASK_OBJECT else runnable)(library, name) is not None
+
+
+def _refusal(library: Library, root: etree._Element) -> tuple[str, str] | None:
+    """The reason why no run can begin as an element says, if the definition is loaded that it names."""
+    _, name = _target(root)
+    if root.tag == TASK_OBJECT:
+        found = taking(library, name)
+        return found[0].cannot_take if found is not None else None
+    definition = runnable(library, name)
+    return cannot_start(definition) if definition is not None else None

@@ -16,17 +16,16 @@ from msgspec.structs import replace
 
 from narval.definitions.kinds import IN_MODULES
 from narval.definitions.library import Library
-from narval.engines.registry import runnable
 from narval.errors import Fault
 from narval.memory.elements import changes
-from narval.memory.elements.control_elements import ACTED, START_PLANS, TARGET
+from narval.memory.elements.control_elements import ACTED, STARTING
 from narval.memory.elements.element import Element, Origin, identity, parse
 from narval.memory.elements.error_element import make_error
 from narval.memory.elements.outdated_element import make_outdated
 from narval.memory.memory import Memory
 from narval.runtime.agent.agent import OVER_LIMIT
+from narval.runtime.agent.controls import can_start
 from narval.runtime.agent.effects import outdate
-from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.store.batch import DefinitionRow
 
@@ -148,23 +147,22 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
 
 
 def start_declared(turn: Turn, again: Container[int]) -> None:
-    """Execute `start-plan` elements whose target was not loaded yet (N4).
+    """Execute `start-plan` and `task-object` elements whose target was not loaded yet (N4).
 
     Those of `again` that say at="start" are executed once more.
     """
     acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
-    for eid in list(turn.agent.memory.named(START_PLANS)):
+    for eid in list(turn.agent.memory.named(STARTING)):
         element = turn.agent.memory.element(eid)
         if element is None or eid in turn.agent.memory.outdated:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            definition = runnable(turn.agent.library, root.get(TARGET, ""))
-            due = definition is not None and cannot_start(definition) is None
+            due = can_start(turn.agent.library, root)
         else:
             due = eid in again and root.get("at") == "start"
         if due:
-            turn.execute_control(element)
+            turn.controls.execute(element)
 
 
 def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:

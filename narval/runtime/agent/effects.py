@@ -17,7 +17,7 @@ from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.runtime.agent.run import Run
-from narval.runtime.agent.runs import end_run, start_run
+from narval.runtime.agent.runs import answer_run, end_run, start_run, take_back, tell_run
 from narval.runtime.agent.transaction import CallGivenUp, Transaction
 
 log = logging.getLogger("narval.turn")
@@ -152,15 +152,23 @@ class TurnEffects:
                 for _, eids in command.inputs:
                     idle.used(eids, self._transaction.at)
             self._transaction.in_use.add(command)
-        if command.agent:
+        if command.kind == commands.SIGNAL:
+            tell_run(self._transaction, run, command)
+        elif command.agent:
             self._transaction.remote.append((run, command))
         else:
             self._transaction.outer.append((run, command))
 
     def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed, once all of this is recorded; what another agent answers is given up there."""
+        """Have it performed, once all of this is recorded; what another agent answers is given up there, and
+        what is between two runs is settled within the turn.
+        """
+        if isinstance(command, commands.Answer) and answer_run(self._transaction, run, command):
+            return
         call = run.calls.get(command.call) if isinstance(command, commands.CancelCall) else None
-        if call is not None and call.agent:
+        if call is not None and call.kind == commands.SIGNAL:
+            take_back(self._transaction, run, call)
+        elif call is not None and call.agent:
             self._transaction.remote.append((run, CallGivenUp(call)))
         else:
             self._transaction.outer.append((run, command))

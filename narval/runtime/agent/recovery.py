@@ -13,14 +13,16 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.definitions.library import Library
-from narval.engines.events import Caller
-from narval.engines.registry import engine_of_run
+from narval.engines.commands import SIGNAL
+from narval.engines.events import Caller, Returned
+from narval.engines.registry import engine_of_run, standing_kinds
 from narval.errors import StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, decode_job
 from narval.runtime.agent.replay import definition_of, rebuild, state_of
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.waiting import unanswered
 from narval.runtime.store import codec
 from narval.runtime.store.batch import KeptElement, RunRow
 from narval.runtime.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
@@ -32,6 +34,9 @@ Read = Callable[[], Sized]
 
 PIECE, RUNS = 500, 25
 """So many rows, and so many runs under way, are restored without a break: about 3 ms (G10)."""
+
+GONE = "gone"
+"""The fact of the store that names the standing runs whose definitions are loaded no more."""
 
 Result = TypeVar("Result")
 
@@ -147,9 +152,14 @@ def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
                 latest = max(latest, rebuild(agent, run, (), histories.get(run.eid)))
             except UnreadableError as error:
                 run.lose(str(error))
+    standing = frozenset(standing_kinds().values())
     for run in agent.runs.active.values():
         _nest(agent, run)
+        if run.kind in standing:
+            agent.signals.standing[run.name] = run.eid
+    agent.signals.lack(frozenset(agent.store.meta.get(GONE, "").split()))
     _restore_queue(agent)
+    _restore_signals(agent)
     yield from _restoring_jobs(agent)
     return latest
 
@@ -162,6 +172,20 @@ def _restore_queue(agent: AgentState) -> None:
             agent.damage.append(LostEvent(str(error), row, run_eid))
             if run_eid in agent.runs.active:
                 agent.runs[run_eid].lose(str(error))
+
+
+def _restore_signals(agent: AgentState) -> None:
+    """Wait for the answers of runs to runs: what is not answered in the queue has been asked."""
+    back = {event.call for _, _, event in agent.queue if type(event) is Returned}
+    for run in agent.runs.active.values():
+        for call in run.calls.values():
+            if call.kind == SIGNAL and call.call not in back:
+                hearer = agent.signals.hearer(call)
+                if hearer in agent.runs.active:
+                    agent.signals.add(hearer, call.call, run.eid)
+                elif hearer in agent.runs:
+                    over = Returned(0, 0.0, call.call, problem=unanswered(hearer))
+                    agent.queue.append((0, run.eid, over))
 
 
 def _restoring_jobs(agent: AgentState) -> Generator[Read, Any, None]:

@@ -1,22 +1,35 @@
-"""Runs begin and end."""
+"""Runs begin and end, and tell one another something (K52)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from narval.definitions.library import Definition, RunDefinition
 from narval.definitions.people.directory import APPROVED
-from narval.engines.commands import Finish
+from narval.engines.commands import SIGNAL, Answer, Call, Finish
 from narval.engines.decision import Inputs
-from narval.engines.events import CallApproved, Caller, Failure, HeldCalls, Resume, Returned, Started
-from narval.engines.registry import engine_of, runnable
+from narval.engines.events import (
+    CallApproved,
+    Caller,
+    Failure,
+    HeldCalls,
+    Plain,
+    Resume,
+    Returned,
+    Signalled,
+    Started,
+)
+from narval.engines.registry import engine_of, engine_of_run, is_standing, runnable
+from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
 from narval.memory.elements.failure_element import make_failure
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
+from narval.runtime.agent.waiting import unanswered
 
 
 def start_run(
@@ -25,6 +38,7 @@ def start_run(
     elements: tuple[int, ...] = (),
     *,
     kind: str | None = None,
+    run_kind: str = "",
     caller: Caller | None = None,
     attempt: int = 0,
     resume: Resume | None = None,
@@ -35,7 +49,8 @@ def start_run(
     definition: Definition | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is none, or one that `cannot_start`. Only some kinds have an `environment` from the start.
+    when there is none, or one that `cannot_start`. With a `run_kind` the run is of that kind, where several
+    follow such definitions. Only some kinds have an `environment` from the start.
     `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
     caller gives it `inputs`. With a `definition`, that very version is run.
     """
@@ -44,9 +59,9 @@ def start_run(
     if definition is None:
         known = agent.lookup.definition
         definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
-    if definition is None or cannot_start(definition) is not None:
+    if definition is None or (not run_kind and cannot_start(definition) is not None):
         return None
-    engine = engine_of(definition.kind)
+    engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {})
@@ -67,9 +82,16 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
+    for call in run.calls.values():
+        if call.kind == SIGNAL:
+            take_back(transaction, run, call)
+    for signal, waiting in agent.signals.ended(run.eid).items():
+        agent.queue.append((0, waiting, Returned(0, 0.0, signal, problem=unanswered(run.eid))))
     is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
+    if agent.signals.standing.get(run.name) == run.eid:
+        del agent.signals.standing[run.name]
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
@@ -131,3 +153,48 @@ def failure_of(transaction: Transaction, run: Run) -> Failure:
         return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
     kind, message, _ = read_error(element)
     return Failure(kind, message)
+
+
+# --- what runs tell one another -----------------------------------------------------------------------------
+
+
+def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
+    """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
+    agent, given = transaction.agent, call.payload or {}
+    hearer = agent.runs.active.get(agent.signals.hearer(call))
+    if hearer is None:
+        whom = f"run {given['run']}" if given.get("run") else f"a standing run of {call.name}"
+        problem = Failure("unknown-target", f"expected {whom} that is under way, and there is none")
+        agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
+        return
+    agent.signals.add(hearer.eid, call.call, run.eid)
+    there = tuple(eid for eid in call.elements if eid in agent.memory)
+    if there and not is_standing(hearer.kind):  # which would keep them for ever
+        transaction.fact(changes.Held(hearer.eid, there))
+    said: Any = given.get("arguments") or {}
+    arguments: dict[str, Plain] = {**said, "from": run.eid}
+    told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)
+    agent.queue.append((0, hearer.eid, told))
+
+
+def take_back(transaction: Transaction, run: Run, call: Call) -> None:
+    """Give up a call of kind `signal`: who is to answer it is told so, and the run that it is abandoned."""
+    agent = transaction.agent
+    hearer = agent.signals.hearer(call)
+    if agent.signals.settle(hearer, call.call):
+        arguments: dict[str, Plain] = {"signal": call.call, "from": run.eid}
+        agent.queue.append((0, hearer, Signalled(0, 0.0, "", "gone", arguments=arguments, sender=run.eid)))
+        if run.active:
+            agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, abandoned=True)))
+
+
+def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
+    """Answer the run that called by a signal, within the turn; False if it is none that a run waits for."""
+    waiting = transaction.agent.signals.settle(run.eid, answer.signal)
+    if not waiting:
+        return False
+    value = dict(answer.value) if answer.value is not None else None
+    eids: Any = value.pop("eids", ()) if value is not None else ()
+    back = Returned(0, 0.0, answer.signal, eids=tuple(eids), problem=answer.problem, value=value)
+    transaction.agent.queue.append((0, waiting, back))
+    return True

@@ -79,12 +79,12 @@ class Transaction:
     """The facts, rows and outer commands of one turn.
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded (G33), `ended` the runs that are over, `quit` says that a control element
-    asks the daemon to stop. `unsettled` is True while there is something to settle.
+    recorded (G33), `ended` the runs that are over, `quit` says that a control element asks the daemon to
+    stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle.
     """
 
-    def __init__(self, agent: AgentState) -> None:
-        self.agent = agent
+    def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
+        self.agent, self.record_only = agent, record_only
         self.in_use = InUse(agent)
         self.telling = Telling()
         self.begin(0.0)

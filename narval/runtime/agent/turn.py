@@ -43,18 +43,18 @@ log = logging.getLogger("narval.turn")
 class Turn:
     """The part of an agent's work between two commits: runs are told events, requests are done.
 
-    One object makes all turns of an agent, each begun anew by `begin`. `add`, `start` and `execute_control`
-    are for requests. With `record_only` no run is told anything and nothing is performed: requests are
+    One object makes all turns of an agent, each begun anew by `begin`. `add`, `start` and `controls` are for
+    requests. With `record_only` no run is told anything and nothing is performed: requests are
     recorded for the next daemon.
     """
 
     def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
         self.agent, self.surroundings = agent, surroundings
-        self.transaction = Transaction(agent)
+        self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
         self.view = TurnView(agent, surroundings, self._effects.apply)
-        self._controls = Controls(self.transaction, surroundings.schema_fault, record_only=record_only)
-        self.add, self.execute_control = self._controls.add, self._controls.execute
+        self.controls = Controls(self.transaction, surroundings.schema_fault)
+        self.add = self.controls.add
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin
         """Begin the next turn, at a moment."""
@@ -162,7 +162,7 @@ class Turn:
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
-                self._controls.execute_all()
+                self.controls.execute_all()
         self.agent.numbers.draw(1 + len(decided) + len(wished))
         transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
         run.note(event)
@@ -177,7 +177,7 @@ class Turn:
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
-                self._controls.execute_all()
+                self.controls.execute_all()
         if run.entries >= run.save_at and run.active:
             _save(self.transaction, run)
 

@@ -1,12 +1,14 @@
-"""Watches, by the elements that would satisfy them; the queue of events still to be told; what is not."""
+"""Watches, by the elements that would satisfy them; signals of runs to runs; the queue of events still to be
+told; what is not.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from narval.engines.commands import Watch
-from narval.engines.events import Event
+from narval.engines.commands import Call, Watch
+from narval.engines.events import Event, Failure
 from narval.memory.elements.element import Tree
 from narval.memory.index.index import Index
 from narval.runtime.store.batch import Offer
@@ -71,6 +73,50 @@ class Watches:
     def told_of(self, eid: int) -> Iterable[WatchKey]:
         """The watches that count on this very element, and are to be told the same."""
         return tuple(self._of_elements.get(eid, ()))
+
+
+class Signals:
+    """The calls by which runs tell one another something, and that are not answered yet (K52).
+
+    `standing` are the standing runs, by the full name of what they follow, and `gone` those of them that have
+    been told that it is loaded no more.
+    """
+
+    def __init__(self) -> None:
+        self.standing: dict[str, int] = {}
+        self.gone: frozenset[str] = frozenset()
+        self._heard: dict[int, dict[str, int]] = {}
+        """By the run that is to answer, the calls, each with the run that made it."""
+
+    def hearer(self, call: Call) -> int:
+        """The run that a call tells; 0 where there is none."""
+        told = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
+        return told if isinstance(told, int) else 0
+
+    def lack(self, names: frozenset[str]) -> None:
+        """Know the standing runs whose definitions are gone."""
+        self.gone = names
+
+    def add(self, hearer: int, call: str, caller: int) -> None:
+        """Wait for an answer."""
+        self._heard.setdefault(hearer, {})[call] = caller
+
+    def settle(self, hearer: int, call: str) -> int:
+        """Wait for an answer no more; the run that did, or 0 if none does."""
+        waiting = self._heard.get(hearer, {})
+        caller = waiting.pop(call, 0)
+        if not waiting:
+            self._heard.pop(hearer, None)
+        return caller
+
+    def ended(self, hearer: int) -> Mapping[str, int]:
+        """Wait no more for a run that is over: the calls it has not answered, each with who made it."""
+        return self._heard.pop(hearer, {})
+
+
+def unanswered(hearer: int) -> Failure:
+    """The failure of what was told a run that has ended without an answer."""
+    return Failure("over", f"run {hearer} is over and has not answered")
 
 
 Told = tuple[int, str]

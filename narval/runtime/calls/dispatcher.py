@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from narval.engines.commands import SEND, Call, CancelCall, Outer
+from narval.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
@@ -157,7 +157,7 @@ class Dispatcher:
         self._post(Request(lambda turn: None, settle))
 
     def _resume_call(self, run: Run, call: Call) -> None:
-        if call.agent:
+        if call.agent or call.kind == SIGNAL:
             return  # it went out with what asked for it
         child, id = self._agent.runs.by_call.get(call.call), self.outside_id(call.call)
         if call.call in run.abandoned:

@@ -15,6 +15,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.home_files import AgentFiles, HomeFiles
+from narval.runtime.daemon.standing_runs import keep_standing
 from narval.runtime.home.agents.folders import AgentFolder
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.settings import Settings
@@ -88,13 +89,16 @@ class Followers:
 
 
 def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
-    """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares.
+    """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares,
+    and its standing runs with its library.
 
     The `start-plan` elements of `again` act once more.
     """
     declare_library(turn, files.loaded.library, files.loaded.sources, files.faults)
     if files.declared is not None:
         declare_memory(turn, files.declared)
+    if not turn.transaction.record_only:
+        keep_standing(turn)
     start_declared(turn, again)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from narval.errors import RequestError
 from narval.runtime.agent.agent import AgentState
@@ -101,6 +101,14 @@ class MainLoop:
             await self.until_idle()
         clock.set(target)
         await self.until_idle()
+
+    async def wait_for(self, waiting: asyncio.Future[Any], timeout: float | None = None) -> None:
+        """Wait until a future is done, at most so many seconds; where nobody makes rounds, make them."""
+        if self.is_at_work:
+            await asyncio.wait([waiting], timeout=timeout)
+            return
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        await self.work_until(lambda: waiting.done() or self.is_stopped(), deadline=deadline)
 
     async def work_until(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
         """Make rounds while there is work, sleep while there is none, until `is_over` or the deadline.

@@ -9,10 +9,10 @@ from narval.definitions.library import Library
 from narval.definitions.prototype import Prototype
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
-from narval.engines.registry import runnable
+from narval.engines.registry import runnable, taking
 from narval.errors import DefinitionError, ElementError, Fault, PatternError
 from narval.memory.elements.canonical import elements_of
-from narval.memory.elements.control_elements import START_PLANS, TARGET
+from narval.memory.elements.control_elements import START_PLANS, TARGET, TASK, TASK_OBJECT
 from narval.memory.elements.element import Element, Tree, identity, local_name
 from narval.memory.patterns.pattern import condition
 from narval.runtime.home.agents.settings import AgentSettings, usable
@@ -147,6 +147,9 @@ def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault
     """Faults of elements that would start a definition which is not there."""
     for child in root.children:
         name = child.attributes.get(TARGET, "")
+        task = child.attributes.get(TASK, "")
+        if child.tag == TASK_OBJECT and taking(library, task) is None:
+            yield source.fault(f"there is no task {task!r} to put an object to", child.line, child.column)
         if child.tag in START_PLANS and runnable(library, name) is None:
             place = child.place(TARGET) if TARGET in child.attributes else (child.line, child.column)
             yield source.fault(f"there is no definition {name!r} to start", *place)

@@ -66,7 +66,7 @@ class ShippedModules:
 
     def named(self, references: Iterable[Reference]) -> frozenset[str]:
         """The groups of modules that ship among those that references name."""
-        groups = {found.target.partition(".")[0] for found in references if found.kind == "action"}
+        groups = {found.target.partition(".")[0] for found in references if found.kind in ("", "action")}
         return frozenset(groups & self.names.keys()) if groups else frozenset()
 
     def load(self, groups: Iterable[str]) -> Imported:

@@ -375,7 +375,7 @@ WHERE elements.agent = ? AND elements.eid = ?;
 -- name: elements of files
 SELECT elements.eid, elements.name, coalesce(texts.data, elements.xml) AS coalesce_1, elements.added, elements.origin, elements.declared, elements.outdated, elements.held_by
 FROM elements LEFT OUTER JOIN texts ON texts.digest = elements.text
-WHERE elements.agent = ? AND (elements.declared != '' OR elements.name = 'start-plan' OR elements.name = '{http://www.logilab.org/namespaces/Narval/1.2}start-plan') ORDER BY elements.eid;
+WHERE elements.agent = ? AND (elements.declared != '' OR elements.name = 'start-plan' OR elements.name = '{http://www.logilab.org/namespaces/Narval/1.2}start-plan' OR elements.name = '{http://www.logilab.org/namespaces/Narval/1.2}task-object') ORDER BY elements.eid;
 
 -- name: last eids
 SELECT max(elements.eid) AS max_1

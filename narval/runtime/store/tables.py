@@ -36,7 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from narval.errors import StoreError
-from narval.memory.elements.control_elements import START_PLANS
+from narval.memory.elements.control_elements import STARTING
 from narval.runtime.store.columns import (
     agents,
     contexts,
@@ -349,7 +349,7 @@ def _narrowed(column: Column[Any]) -> Any:
 def _of_files() -> Any:
     """The condition that an element matters when memory is compared with the files of a home."""
     columns = elements.c
-    named = (columns.name == literal_column(f"'{name}'") for name in START_PLANS)
+    named = (columns.name == literal_column(f"'{name}'") for name in STARTING)
     return or_(columns.declared != literal_column("''"), *named)
 
 

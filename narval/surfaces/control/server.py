@@ -14,8 +14,6 @@ import logging
 import os
 import resource
 import socket
-import stat
-import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,10 +23,10 @@ from narval import __version__
 from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
 from narval.operations.asker import Asker, user
 from narval.surfaces.control import wire
+from narval.surfaces.control.listening import listener_at, peer_uid
 
 log = logging.getLogger(__name__)
 
-_BACKLOG = 128
 _AT_ONCE = 4
 """Connections that are accepted before those accepted are looked at: some are hung up on at once."""
 _SHORT_OF_FILES = 0.25
@@ -39,6 +37,9 @@ _SHARE = 4
 LIMIT = "limit"
 """The one request that is about the connection: it lays down the scopes it does not need (M7)."""
 
+WAIT = "wait"
+"""The parameter by which an operation is asked to wait for something: an end, a line, an object."""
+
 Invoke = Callable[[Asker, str, dict[str, Any]], Awaitable[Any]]
 """Performs an operation for somebody, by its name and arguments. Raises NarvalError."""
 
@@ -47,6 +48,8 @@ class ControlLimits(NamedTuple):
     """The limits on clients of one daemon; times in seconds."""
 
     connections: int = 64
+    waiting: int = 1024
+    """besides those, on which nothing is under way but requests that wait for something to happen"""
     requests: int = 16
     """under way on one connection; what follows waits in the socket"""
     frame: float = 30.0
@@ -86,10 +89,11 @@ class ControlServer:
     ) -> ControlServer:
         """Listen at `path`. The caller must hold the home's lock: a socket found there is stale."""
         limits = limits or ControlLimits()
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        limits = limits._replace(connections=max(1, min(limits.connections, files // _SHARE)))
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE
+        connections = max(1, min(limits.connections, files))
+        limits = limits._replace(connections=connections, waiting=min(limits.waiting, files - connections))
         server = cls(path, invoke, limits, uid_of or peer_uid)
-        server._listener = _listener(path)
+        server._listener = listener_at(path)
         server._listen()
         return server
 
@@ -163,12 +167,13 @@ class ControlServer:
         if uid not in (own, 0):
             log.warning("refused a program of user %d at the control socket", uid)
             return OperatorError(f"this daemon answers user {own} and root, not user {uid}")
-        busy = [peer for peer in self._peers if not peer.dropped]
-        if len(busy) < self._limits.connections:
+        there = [peer for peer in self._peers if not peer.dropped]
+        busy = [peer for peer in there if not peer.is_waiting]
+        if len(busy) < self._limits.connections and len(there) - len(busy) < self._limits.waiting:
             return None
-        longest = max(busy, key=_Peer.mute_for)
-        if longest.mute_for() < self._limits.mute:
-            return DaemonGoneError(f"the daemon is busy with {len(busy)} programs; try again")
+        longest = max(busy, key=_Peer.mute_for, default=None)
+        if longest is None or longest.mute_for() < self._limits.mute:
+            return DaemonGoneError(f"the daemon is busy with {len(there)} programs; try again")
         longest.drop()
         return None
 
@@ -222,7 +227,8 @@ class _Peer:
         self._reader, self._output = reader, _FrameWriter(writer, limits)
         self._invoke, self._asker, self._limits = invoke, asker, limits
         self._free = asyncio.Semaphore(limits.requests)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        """The answers under way; True of one that waits for something to happen, as it was asked to."""
         self._reading: asyncio.Task[None] | None = None
         self._last_request = time.monotonic()
         self.dropped = False
@@ -230,6 +236,11 @@ class _Peer:
     def mute_for(self) -> float:
         """The seconds since the last request was answered; 0 while one is under way."""
         return 0.0 if self._tasks else time.monotonic() - self._last_request
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while nothing is under way but requests that wait: it takes nobody's place meanwhile."""
+        return bool(self._tasks) and all(self._tasks.values())
 
     def drop(self) -> None:
         """Hang up without another word, to make room for another client."""
@@ -273,8 +284,9 @@ class _Peer:
         try:
             while True:
                 await self._free.acquire()
-                task = asyncio.create_task(self._answer(wire.request(await self._frame())))
-                self._tasks.add(task)
+                request = wire.request(await self._frame())
+                task = asyncio.create_task(self._answer(request))
+                self._tasks[task] = bool(request.params.get(WAIT))
                 task.add_done_callback(self._answered)
         except (EOFError, OSError):  # the client has gone, or is taken for gone
             return
@@ -331,7 +343,7 @@ class _Peer:
         return await self._invoke(asker, request.method, request.params)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._last_request = time.monotonic()
         self._free.release()
         if not task.cancelled() and task.exception() is not None:
@@ -357,39 +369,3 @@ async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[
     """The tasks that have not ended after that many seconds."""
     waiting = list(tasks)
     return (await asyncio.wait(waiting, timeout=within))[1] if waiting else set()
-
-
-# --- the socket ---------------------------------------------------------------------------------------------
-
-
-def peer_uid(connection: Any) -> int:
-    """The user whose program is at the other end, by the system's account.
-
-    Where the system has none, the mode of the folder alone keeps others out.
-    """
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return os.geteuid()
-    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
-    return uid
-
-
-def _listener(path: Path) -> socket.socket:
-    """A socket that listens at `path`, for its user alone from the first moment."""
-    folder = path.parent
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-        folder.chmod(0o700)
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        with wire.address(path) as name:
-            listener.bind(name)
-        path.chmod(0o600)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener

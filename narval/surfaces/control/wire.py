@@ -50,6 +50,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "ElementError": ("kind", "message", "line", "column"),
     "ActionError": ("message", "kind"),
     "WorkRefusedError": ("kind", "message", "detail"),
+    "TaskRefusedError": ("kind", "message"),
     **dict.fromkeys(_TOKEN_ERRORS, ("kind", "message")),
 }
 """The arguments of the errors that have more than a message."""

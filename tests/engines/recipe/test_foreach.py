@@ -1,7 +1,7 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.backoff import SOURCE_REST
+from narval.engines.calls.backoff import SOURCE_REST
 from narval.engines.commands import Call, CancelCall
 from narval.engines.events import Produced
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.backoff import LONGEST_BACKOFF, wait
+from narval.engines.calls.backoff import LONGEST_BACKOFF, wait
 from narval.engines.commands import Call, CancelCall, CancelTimer, Finish, Release, Reserve, SetTimer
 from narval.engines.engine import Wait
 from narval.engines.events import Failure

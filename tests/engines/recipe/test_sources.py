@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.definitions.prototype import Input, Output
-from narval.engines.backoff import SOURCE_REST
+from narval.engines.calls.backoff import SOURCE_REST
 from narval.engines.commands import CancelCall
 from tests.engines.dialogue import Dialogue, action, recipe, step
 

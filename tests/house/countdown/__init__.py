@@ -9,3 +9,10 @@ ROW = Kind(
     suffixes=(".countdown",),
 )
 """The row of the table of kinds."""
+
+WITH_DESKS = ROW._replace(
+    besides={"countdown-desk": "tests.house.countdown.desk"},
+    standing="countdown-desk",
+    cases="countdown-run",
+)
+"""The same, with a standing run for each countdown; objects are put to them."""

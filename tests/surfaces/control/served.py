@@ -56,7 +56,7 @@ class Fake:
     async def do_echo(self, **arguments: Any) -> Any:
         return arguments
 
-    async def do_gated(self) -> str:
+    async def do_gated(self, wait: float = 0.0) -> str:
         await self.gate.wait()
         return "through"
 

@@ -138,7 +138,7 @@ def test_root_is_let_in(folder: Path) -> None:
 
 
 def test_the_system_tells_whose_program_it_is(folder: Path) -> None:
-    from narval.surfaces.control.server import peer_uid
+    from narval.surfaces.control.listening import peer_uid
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
@@ -285,6 +285,24 @@ def test_who_asks_nothing_makes_room_for_who_does(folder: Path) -> None:
         assert read(waiting)[1] == 1
         for connection in (waiting, half, silent):
             connection.close()
+
+
+def test_who_waits_takes_nobodys_place(folder: Path) -> None:
+    with serving(folder, connections=1, waiting=2, mute=600.0) as (daemon, path):
+        waiting = [raw(path)]
+        waiting[0].sendall(request(1, "gated", wait=60.0))
+        until(lambda: daemon.fake.running == 1)
+        waiting.append(raw(path))
+        waiting[1].sendall(request(1, "gated", wait=60.0))
+        until(lambda: daemon.fake.running == 2)
+        with pytest.raises(DaemonGoneError, match="busy with 2 programs"):
+            Client(path, patience=0.1)
+        waiting.pop().close()
+        until(lambda: daemon.server.connections < 2)
+        with Client(path) as client:
+            client.ask("open")
+        assert read(waiting[0])[3] == "through"
+        waiting[0].close()
 
 
 def test_a_flood_waits_in_its_own_socket_and_others_are_answered(folder: Path) -> None:

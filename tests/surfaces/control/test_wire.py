@@ -63,7 +63,7 @@ def test_every_class_of_error_crosses_the_socket() -> None:
             continue
         words = (
             ("some-kind", "a message")
-            if issubclass(kind, errors.TokenError | errors.WorkRefusedError)
+            if issubclass(kind, errors.TokenError | errors.WorkRefusedError | errors.TaskRefusedError)
             else ("a message",)
         )
         error = made.get(kind) or kind(*words)

@@ -13,8 +13,10 @@ from narval.definitions.dataflow.compiling.datatypes import (
     UNKNOWN,
     fit,
 )
+from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred
 from narval.definitions.dataflow.compiling.matching import Match
+from narval.definitions.dataflow.compiling.spilling import with_spilling
 from narval.definitions.dataflow.compiling.wiring import Wiring
 from narval.definitions.dataflow.definition import (
     Argument,
@@ -34,10 +36,11 @@ def assembled(
     inferred: Inferred,
     parsed: Mapping[str, Mapping[str, Any]],
     called: Mapping[int, str],
+    conditions: Conditions,
 ) -> DataflowGraph:
     """The graph of a plan; `parsed` are the texts of its calls by key, `called` the plans they call."""
     types = inferred.types
-    spilling, tails = wiring.spilling(types), wiring.tail_calls(called, source.full_name)
+    tails = wiring.tail_calls(called, source.full_name)
     calls = []
     for at in wiring.order:
         match = wiring.matches[at]
@@ -60,13 +63,14 @@ def assembled(
                 lifted=lifted_of(match, types),
                 plan=called.get(at, ""),
                 tail=at in tails,
-                spills=at in spilling,
+                needs=tuple(conditions.chosen(conditions.of_call(match.key))),
+                possible=conditions.is_possible(conditions.of_call(match.key)),
                 line=statement.line,
                 column=statement.column,
             )
         )
     data = {name: _datum(name, wiring, inferred) for name in (*wiring.inputs, *wiring.producers)}
-    return DataflowGraph(
+    graph = DataflowGraph(
         source.full_name,
         inputs=tuple(data[name] for name in wiring.inputs),
         outputs=tuple(_declared(data[declared.name], declared) for declared in wiring.outputs.values()),
@@ -76,6 +80,7 @@ def assembled(
         line=source.syntax.line,
         column=source.syntax.column,
     )
+    return with_spilling(graph)
 
 
 def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:

@@ -25,13 +25,21 @@ Told = tuple[Written | Declared | Statement, str]
 
 def wrong_names(wiring: Wiring) -> Iterator[Told]:
     """Data that are declared twice, that nothing produces, or that nothing consumes."""
-    syntax = wiring.syntax
-    for side in (syntax.inputs, syntax.outputs):
+    for side in (wiring.syntax.inputs, wiring.syntax.outputs):
         seen: set[str] = set()
         for one in side:
             if one.name in seen or one.name == "_":
                 yield one, f"expected another name, found {one.name!r}{' again' if one.name in seen else ''}"
             seen.add(one.name)
+    for name in wiring.inputs:
+        for producer in wiring.producers.get(name, ()):
+            yield producer.written, f"{name!r} is an input; give this output another name"
+    if not wiring.syntax.partial:
+        yield from _loose_ends(wiring)
+
+
+def _loose_ends(wiring: Wiring) -> Iterator[Told]:
+    """Data that nothing produces, or that nothing consumes."""
     produced = [*wiring.inputs, *wiring.producers]
     for name, consumers in wiring.consumers.items():
         if not wiring.is_datum(name):
@@ -41,8 +49,6 @@ def wrong_names(wiring: Wiring) -> Iterator[Told]:
     for name, declared in wiring.inputs.items():
         if name not in wiring.consumers:
             yield declared, f"nothing consumes the input {name!r}; remove it, or use it"
-        for producer in wiring.producers.get(name, ()):
-            yield producer.written, f"{name!r} is an input; give this output another name"
     for name, declared in wiring.outputs.items():
         if name not in wiring.producers:
             yield declared, f"no operator produces the output {name!r}{closest(name, wiring.producers)}"
@@ -63,7 +69,7 @@ def circle(wiring: Wiring) -> Iterator[Told]:
         first = wiring.matches[wiring.circle[0]].statement
         names = [wiring.matches[at].statement.name for at in (*wiring.circle, wiring.circle[0])]
         way = " → ".join(names)
-        yield first, f"a plan has no circles, found {way}; to repeat something, let a plan call itself"
+        yield first, f"a dataflow has no circles, found {way}; to repeat something, let it call itself"
 
 
 def wrong_types(wiring: Wiring, types: Mapping[str, str], source: PlanSource) -> Iterator[Told]:

@@ -30,12 +30,12 @@ class BranchTaken(NamedTuple):
 
 
 class Conditions:
-    """The conditions of the calls and data of a plan whose calls are in order."""
+    """The conditions of the calls and data of a plan with these inputs, whose calls are in order."""
 
-    def __init__(self, matches: Sequence[Match], types: Mapping[str, str]) -> None:
+    def __init__(self, inputs: Iterable[str], matches: Sequence[Match], types: Mapping[str, str]) -> None:
         self._types = types
         self._taken: dict[BranchTaken, int] = {}
-        self._data: dict[str, int] = {}
+        self._data: dict[str, int] = dict.fromkeys(inputs, 0)
         self._calls: dict[str, int] = {}
         self._lifted: set[str] = set()
         self._ways: list[int] = []
@@ -79,9 +79,9 @@ class Conditions:
         found = 0
         streams: dict[str, list[int]] = {}
         for port, written in match.consumed:
-            if written.kind != "name":
+            if written.kind != "name" or written.text not in self._data:
                 continue
-            conditions = self._data.get(written.text, 0)
+            conditions = self._data[written.text]
             if port is not None and port.type == STREAM:
                 streams.setdefault(port.name, []).append(conditions)
             else:

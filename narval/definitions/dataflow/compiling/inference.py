@@ -54,7 +54,7 @@ def infer(
     wrappers: Mapping[str, Columns],
     tell: Told = lambda at, message: None,
 ) -> Inferred:
-    """Types and attributes of all data; `parsed` are the texts of calls by key, `tell` is told of conflicts."""
+    """Types and attributes of all data; `parsed` are the texts of calls, `tell` is told of conflicts."""
     types: dict[str, str] = {}
     columns: dict[str, Columns] = {}
     for name, declared in wiring.inputs.items():

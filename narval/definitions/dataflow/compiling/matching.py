@@ -98,11 +98,14 @@ def other_orders(found: Match, statement: Statement, operator: Operator) -> Iter
 
 
 def loose(key: str, statement: Statement, operator: Operator) -> Match:
-    """A match without arguments, of a call whose arguments do not fit, to try other orders with."""
+    """A match without arguments, of a call whose arguments do not fit, to try other orders with.
+
+    It has no operator if the outputs do not fit either.
+    """
     try:
         return Match(key, statement, operator, {}, _outputs(statement, operator))
     except MismatchError:
-        return Match(key, statement, operator)
+        return Match(key, statement)
 
 
 def right_call(found: Match, aliases: bool) -> str:

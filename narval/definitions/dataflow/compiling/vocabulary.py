@@ -76,10 +76,10 @@ class PlanVocabulary:
         plans = self._names.known(at)
         if "/" in reference:
             every = ["/" + "/".join(path) for path in self._names.paths()]
-            return f"there is no plan {reference}{closest(reference, [*every, *plans])}"
+            return f"there is no dataflow {reference}{closest(reference, [*every, *plans])}"
         names = [*NAMES, *self._operators, *plans]
         near = closest(reference, names) or closest(reference.lower(), names)
-        return f"there is no operator or plan {reference!r}{near}"
+        return f"there is no operator or dataflow {reference!r}{near}"
 
     @property
     def types(self) -> frozenset[str]:
@@ -105,7 +105,7 @@ class PlanVocabulary:
         if first is None or first.kind != "text":
             return Found(
                 None,
-                'subplan: expected the name of a plan first, as a text, as in subplan("Next", page : out)',
+                'subplan: expected the name of a dataflow first, as in subplan("Next", page : out)',
             )
         if first.text.lower() in OPERATOR_TABLE and not self._names.found(first.text, source.place):
             return Found(None, f"{first.text!r} is an operator; call it by its name")

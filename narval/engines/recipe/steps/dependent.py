@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.definition import Step
-from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.candidates import Bindings
+from narval.engines.calls.assignment import Assignment, Slot, assign
+from narval.engines.calls.candidates import Bindings
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.steps.inputs import InputSearch, around

@@ -8,8 +8,8 @@ from narval.definitions.prototype import Input, Prototype
 from narval.definitions.recipe.arguments import fill
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.assignment import Assignment, Slot, assign
-from narval.engines.candidates import Bindings, CandidateSearch
+from narval.engines.calls.assignment import Assignment, Slot, assign
+from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.recipe.decision import RecipeDecision
 from narval.memory.elements.changes import MarkScope

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.backoff import wait
+from narval.engines.calls.backoff import wait
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import (
     CallExpired,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from narval.definitions.prototype import Prototype
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
+from narval.engines.calls.outputs import NOTHING, Verdict, judge
 from narval.engines.events import Failure, OutputElement, Produced, Returned
-from narval.engines.outputs import NOTHING, Verdict, judge
 from narval.engines.recipe.changes import CallReturned, StepDone
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.parts import CallRun, StepRun

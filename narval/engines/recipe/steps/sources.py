@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.recipe.definition import Step
 from narval.engines import commands
-from narval.engines.backoff import SOURCE_REST
+from narval.engines.calls.backoff import SOURCE_REST
 from narval.engines.events import Failure
 from narval.engines.recipe.changes import CallReturned, CallSpoilt, SelectionGrown
 from narval.engines.recipe.decision import RecipeDecision

@@ -18,7 +18,7 @@ from itertools import islice
 from math import inf
 
 from narval.definitions.recipe.definition import Transition
-from narval.engines.assignment import Candidates, Slot, assign
+from narval.engines.calls.assignment import Candidates, Slot, assign
 from narval.engines.decision import Wanted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.transitions import conditions

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from narval.definitions.recipe.definition import Transition
 from narval.engines import commands
-from narval.engines.assignment import Slot, assign
-from narval.engines.candidates import CandidateSearch
+from narval.engines.calls.assignment import Slot, assign
+from narval.engines.calls.candidates import CandidateSearch
 from narval.engines.decision import Wanted
 from narval.engines.recipe.changes import (
     DurationEnded,

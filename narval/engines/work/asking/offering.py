@@ -9,8 +9,8 @@ from typing import Any
 from narval.definitions.appointment import read_date
 from narval.definitions.reading.values import TextTemplate
 from narval.definitions.suggestions import closest
-from narval.engines.assignment import Slot, assign
-from narval.engines.candidates import CandidateSearch
+from narval.engines.calls.assignment import Slot, assign
+from narval.engines.calls.candidates import CandidateSearch
 from narval.engines.decision import Inputs
 from narval.engines.events import HeldCalls, Started
 from narval.engines.work.asking import texts

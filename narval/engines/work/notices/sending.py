@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from narval.engines import backoff, commands
+from narval.engines import commands
+from narval.engines.calls import backoff
 from narval.engines.commands import NOTICE
 from narval.engines.events import Plain, Returned
 from narval.engines.work.changes import (

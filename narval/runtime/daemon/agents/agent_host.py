@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -45,7 +44,7 @@ class AgentHost:
         self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
         self._main_loop = main_loop
         self.use_settings(settings)
-        self._waiters = Waiters()
+        self.waiters = Waiters()
         self.last_used = 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
@@ -119,20 +118,16 @@ class AgentHost:
         """Wait until a run is over, or for so many seconds."""
         if not run.active:
             return
-        end, main_loop = self._waiters.end_of(run.eid), self._main_loop
-        if main_loop.is_at_work:
-            await asyncio.wait([end], timeout=timeout)
-        else:
-            deadline = time.monotonic() + timeout if timeout is not None else None
-            await main_loop.work_until(lambda: end.done() or main_loop.is_stopped(), deadline=deadline)
-        self._waiters.no_longer(run.eid, end)
+        end = self.waiters.end_of(run.eid)
+        await self._main_loop.wait_for(end, timeout)
+        self.waiters.no_longer(run.eid, end)
         if end.done():
             end.result()
 
     async def turned(self, wait: float) -> float:
         """Wait for the next turn; the seconds that are left of `wait`."""
         began = time.monotonic()
-        await self._waiters.turn(wait)
+        await self.waiters.turn(wait)
         return max(0.0, wait - (time.monotonic() - began))
 
     def perform(self, turn: Turn) -> None:
@@ -144,12 +139,13 @@ class AgentHost:
             self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
-            run.release_state()
+            run.load(None)
             if run.phase == "failed":
                 self._main_loop.rounds.failed.append((self.agent, run))
                 self._log_failure(run)
-            self._waiters.over(run.eid)
-        self._waiters.turned()
+            self.waiters.over(run.eid)
+        self.waiters.answered(turn.transaction.batch.journal)
+        self.waiters.turned()
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
         """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""
@@ -164,7 +160,7 @@ class AgentHost:
         self.dispatcher.stop()
         self.mail.mailbox.close()
         self.loop.intake.close(error)
-        self._waiters.give_up(error)
+        self.waiters.give_up(error)
         self.questions.close()
 
     def _log_failure(self, run: Run) -> None:

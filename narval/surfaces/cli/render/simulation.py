@@ -147,6 +147,7 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
         f"{line['step']}: sends {_listed(line['elements'])} to {' and '.join(line['to'])}",
         "cyan",
     ),
+    "told": lambda line: (f"tells {line['hearer'] or line['name']} {line['signal']}", "cyan"),
     "replaced": lambda line: (f"{_listed(line['elements'])} replaced", "bright_black"),
     "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
     "woken": lambda line: (

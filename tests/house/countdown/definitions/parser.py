@@ -14,6 +14,10 @@ from narval.source.xml import XmlNode
 LINE = re.compile(r"(\w+) from (\d+) call ([\w.]+)")
 
 
+NOTHING = "nothing"
+"""The name of an action that is not called: the countdown hears signals, and goes on by them alone."""
+
+
 class Countdown(RunDefinition, frozen=True, eq=False, kw_only=True):
     """A countdown: the action to call, and how often."""
 
@@ -34,7 +38,8 @@ def parse(source: Source, root: XmlNode | None) -> Parsed:
         element.text = text
         xml = etree.tostring(element, encoding="utf-8")
         reference = Reference("action", action, "the countdown", source.path, number, match.start(3) + 1)
-        references.append(reference)
+        if action != NOTHING:
+            references.append(reference)
         countdown = Countdown(
             group=group,
             name=name,
@@ -44,7 +49,7 @@ def parse(source: Source, root: XmlNode | None) -> Parsed:
             digest=Source(source.path, xml).digest,
             path=source.path,
             line=number,
-            references=(reference,),
+            references=(reference,) if action != NOTHING else (),
         )
         found.append(countdown)
     definitions: tuple[Definition, ...] = tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
+import msgspec
 from lxml import etree
 
 from narval.definitions.library import Library
@@ -17,7 +18,7 @@ from narval.engines.graph import Graph, GraphNode
 from narval.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
 from narval.engines.structure import Finding
 from narval.engines.view import View
-from tests.house.countdown.definitions.parser import Countdown
+from tests.house.countdown.definitions.parser import NOTHING, Countdown
 
 kind = "countdown-run"
 definition_kind = "countdown"
@@ -34,6 +35,9 @@ class CountdownState(RunState, omit_defaults=True):
 
     left: int = 0
     call: str = ""
+    told: list[str] = msgspec.field(default_factory=list)
+    held: dict[str, int] = msgspec.field(default_factory=dict)
+    heard: list[str] = msgspec.field(default_factory=list)
 
 
 class CountdownChange(RunChange, frozen=True):
@@ -51,6 +55,32 @@ class Counted(CountdownChange, frozen=True):
 
     left: int
     call: str = ""
+
+
+class Told(CountdownChange, frozen=True):
+    """It has told another run something."""
+
+    call: str
+
+
+class Heard(CountdownChange, frozen=True):
+    """What it told another was answered."""
+
+    call: str
+    answer: str
+
+
+class Held(CountdownChange, frozen=True):
+    """A run told it something that it answers when it is free."""
+
+    signal: str
+    sender: int
+
+
+class Dropped(CountdownChange, frozen=True):
+    """That is answered, or needs no answer any more."""
+
+    signal: str
 
 
 class Ended(CountdownChange, frozen=True):
@@ -75,6 +105,23 @@ def _counted(state: CountdownState, change: Counted) -> None:
     state.left, state.call = change.left, change.call
 
 
+def _told(state: CountdownState, change: Told) -> None:
+    state.told.append(change.call)
+
+
+def _heard(state: CountdownState, change: Heard) -> None:
+    state.told.remove(change.call)
+    state.heard.append(change.answer)
+
+
+def _held(state: CountdownState, change: Held) -> None:
+    state.held[change.signal] = change.sender
+
+
+def _dropped(state: CountdownState, change: Dropped) -> None:
+    state.held.pop(change.signal)
+
+
 def _ended(state: CountdownState, change: Ended) -> None:
     state.move(change.status, change.at, change.error)
 
@@ -94,9 +141,48 @@ class CountdownDecision(Decision[Countdown, CountdownState, CountdownChange], kw
         if left == 0:
             self.end("done")
             return
-        call = self.identifier()
+        call = self.identifier() if self.definition.action != NOTHING else ""
         self.change(Counted(left - 1, call))
+        if not call:
+            return
         self.command(commands.Call(call, "action", self.definition.action, "tick"))
+
+    def tell(self, event: Signalled) -> None:
+        call, said = self.identifier(), event.arguments
+        whom = {"run": int(str(said["to"]))} if "to" in said else {}
+        self.change(Told(call))
+        payload: dict[str, Any] = {**whom, "signal": said["signal"], "arguments": {"n": said.get("n")}}
+        asked = (call, commands.SIGNAL, str(said.get("of", "c.none")), "tell")
+        self.ask(commands.Call(*asked, elements=self.state.first, payload=payload))
+        self.answer(event, call=call)
+
+    def free(self, event: Signalled) -> None:
+        for signal in list(self.state.held):
+            self.change(Dropped(signal))
+            self.ask(commands.Answer(signal, {"left": self.state.left, "eids": list(self.state.first)}))
+        self.answer(event)
+
+    def hear(self, event: Signalled) -> None:
+        match event.name:
+            case "skip":
+                self.change(Counted(max(0, self.state.left - 1), self.state.call))
+                self.answer(event, left=self.state.left)
+            case "tell":
+                self.tell(event)
+            case "drop":
+                for call in self.state.told:
+                    self.ask(commands.CancelCall(call))
+                self.answer(event)
+            case "hold" if event.sender:
+                self.change(Held(event.signal, event.sender))
+            case "free":
+                self.free(event)
+            case "gone" if event.arguments["signal"] in self.state.held:
+                self.change(Dropped(str(event.arguments["signal"])))
+            case "break":
+                raise ValueError("it breaks")
+            case name:
+                self.refuse(event, "not-listening", f"a countdown hears skip, not {name}")
 
     def end(self, status: str, error: int | None = None) -> None:
         self.change(Ended(status, self.event.at, error))
@@ -113,8 +199,12 @@ def advance(
     decision = CountdownDecision(state, APPLY, event, view, definition=definition)
     match event:
         case Started() if state.status == "ready":
-            decision.change(Begun(event.at, caller=event.caller, count=definition.count))
+            decision.change(Begun(event.at, event.elements, event.caller, count=definition.count))
             decision.count_on()
+        case Returned() if event.call in state.told:
+            given = [event.value, list(event.eids)] if event.value is not None else "abandoned"
+            said = event.problem.kind if event.problem is not None else str(given)
+            decision.change(Heard(event.call, said))
         case Returned() if not state.over:
             if event.problem is not None:
                 why = event.problem.message
@@ -122,11 +212,7 @@ def advance(
             else:
                 decision.count_on()
         case Signalled():
-            if event.name != "skip":
-                decision.refuse(event, "not-listening", f"a countdown hears skip, not {event.name}")
-            else:
-                decision.change(Counted(max(0, state.left - 1), state.call))
-                decision.answer(event, left=state.left)
+            decision.hear(event)
         case Cancelled() if not state.over:
             if state.call:
                 decision.command(commands.CancelCall(state.call))
@@ -149,8 +235,12 @@ def render(definition: Countdown, state: CountdownState, context: Iterable[int])
 
 
 def waiting_for(definition: Countdown, state: CountdownState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    if not state.over and state.call:
+    if not state.over and not state.call:
+        yield Wait("tick", "signal", "skip")
+    elif not state.over:
         yield Wait("tick", "call", f"action {definition.action}", calls=(state.call,))
+    if state.told:
+        yield Wait("tell", "call", "another run", calls=tuple(state.told))
 
 
 def parts(definition: Countdown, state: CountdownState) -> dict[str, list[dict[str, Any]]]:

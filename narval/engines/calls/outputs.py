@@ -9,7 +9,7 @@ from lxml import etree
 
 from narval.definitions.prototype import Output, Prototype
 from narval.definitions.unique import unique_value
-from narval.engines.candidates import Bindings
+from narval.engines.calls.candidates import Bindings
 from narval.engines.events import OutputElement
 from narval.engines.view import View
 from narval.memory.elements.element import Element, Tree

@@ -1,0 +1,83 @@
+"""The words and marks of `.task` files: keywords in any case, several of them of two words."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
+_END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"
+
+LEXEMES = re.compile(
+    rf"""(?P<blank>[ \t\r\n\f]+)
+    |(?P<comment>/\*.*?\*/)
+    |(?P<open>/\*)
+    |(?P<name>
+        (?:(?i:TASK[\s-]+(?:TYPE|CODE)|GLOBAL[\s-]+EVENT|COMPOSED[\s-]+FROM
+            |COMPENSATED[\s-]+BY|COMPENSATION[\s-]+TO){_END}
+        |(?i:ON)[\s]+(?:{_NAME}|[0-9]+){_END}
+        |{_NAME}))
+    |(?P<number>[0-9]+(?:\.[0-9]+)?)
+    |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    |(?P<mark>[!=<>]=|[][(){{}}<>,;:])
+    |(?P<quote>["'])
+    |(?P<junk>(?:(?!/\*)[^ \t\r\n\fA-Za-z0-9_"'(){{}}<>,;:[\]])+)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""The lexemes, in the groups that `reading.lexer.split` knows."""
+
+TYPE, EVENT = "TASK TYPE", "GLOBAL EVENT"
+
+CLAUSES = (
+    "USERS",
+    "ROLES",
+    "INVOCATION",
+    "COMPENSATED BY",
+    "COMPENSATION TO",
+    "COMPOSED FROM",
+    "TASK CODE",
+    "INITIAL",
+    "FINAL",
+)
+"""The words that begin what a type says of itself, once."""
+
+STATE = "STATE"
+ON = "ON"
+"""The kind of `ON x`, whatever x is but the following."""
+
+OF_STATES = ("ON ASSERT", "ON LEAVING", "ON EVENT")
+"""The words that begin a part of a state."""
+
+STARTS = frozenset((TYPE, EVENT, *CLAUSES, STATE, ON, *OF_STATES))
+"""The words that begin anything: there reading can begin again after a fault."""
+
+OPERATORS = ("AT", "BEFORE", "AFTER", "WITHIN")
+QUALIFIERS = ("RELATIVE", "ABSOLUTE")
+UNITS = {"HRS": 3600.0, "MINS": 60.0, "SECS": 1.0}
+"""The seconds of the units of time."""
+
+SINGLE = frozenset(
+    (
+        *(word for word in STARTS if " " not in word),
+        *OPERATORS,
+        *QUALIFIERS,
+        *UNITS,
+        *("EXPOSED", "INTERNAL", "GOTO", "SYNC", "ASYNC", "GLOBAL", "EVERY", "CONDITION", "ACTION"),
+        *("AND", "OR", "IF", "ELSE"),
+    )
+)
+"""The keywords of one word: nothing else may have such a name."""
+
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+
+
+def word(text: str) -> str | None:
+    """The kind of a keyword; None for any other word."""
+    found = " ".join(re.split(r"[\s-]+", text.upper()))
+    if found in STARTS or found in SINGLE:
+        return found
+    return ON if re.match(r"(?i:ON)\s", text) else None
+
+
+def after_on(text: str) -> str:
+    """The word that stands behind an ON."""
+    return text.split()[-1]

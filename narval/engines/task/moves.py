@@ -1,0 +1,150 @@
+"""Moves from state to state (K25–K27, K49): LEAVE of the old, the state recorded, ASSERT of the new."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.engines import commands
+from narval.engines.events import Plain
+from narval.engines.task import functions
+from narval.engines.task.changes import (
+    CallDropped,
+    GoalSet,
+    RoutesSent,
+    ScriptBegan,
+    ScriptEnded,
+    ScriptsDropped,
+    StateEntered,
+)
+from narval.engines.task.decision import InstanceDecision
+from narval.engines.task.state import Route, ScriptFrame
+from narval.engines.task.values import ScriptFault
+
+MOST_MOVES = 1000
+"""So many states may be entered in one advance: a script that asserts in a circle is stopped."""
+
+
+def move(decision: InstanceDecision, target: str) -> None:
+    """Leave the state for another, along an edge. Raises ScriptFault where there is none."""
+    state = decision.state.state
+    found = decision.definition.states.get(state)
+    edges = set(found.edges.values()) if found is not None else set()
+    target = decision.named(target)
+    if target not in edges:
+        there = ", ".join(sorted(edges)) or "none"
+        raise ScriptFault("no-edge", f"no edge leads from {state} to {target}; those that do lead to {there}")
+    decision.moves += 1
+    if decision.moves > MOST_MOVES:
+        raise ScriptFault("endless", f"{MOST_MOVES} states were entered at once, and no end of it")
+    if found is not None and found.on_leaving:
+        decision.change(ScriptBegan(ScriptFrame("leaving", state, target)))
+    else:
+        enter(decision, target)
+
+
+def enter(decision: InstanceDecision, target: str, why: str = "", error: int | None = None) -> None:
+    """Be in a state from now on; the server is told if it has rules, or the one before had."""
+    definition, state = decision.definition, decision.state
+    is_terminal, before = definition.is_terminal(target), state.state
+    if is_terminal or why:
+        drop_scripts(decision, why)
+    found = definition.states.get(target)
+    exposed = found is None or found.exposed
+    decision.change(StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error))
+    if decision.has_rules(target) or decision.has_rules(before):
+        tell_state(decision, target if decision.has_rules(target) else "")
+    if is_terminal:
+        give_up(decision, "code")
+    if found is not None and found.on_assert:
+        decision.change(ScriptBegan(ScriptFrame("assert", target)))
+
+
+def tell_state(decision: InstanceDecision, state: str) -> None:
+    """Tell the server the state in which events may come; "" for one without rules."""
+    run = decision.state
+    where: dict[str, Plain] = {"state": state, "object": run.object, "case": run.case}
+    decision.tell("at", {"instance": run.eid, **where})
+
+
+def give_up(decision: InstanceDecision, *purposes: str) -> None:
+    """Give up the calls of a purpose; that they are gone is waited for."""
+    for call, purpose in tuple(decision.state.calls.items()):
+        if purpose in purposes:
+            decision.command(commands.CancelCall(call))
+            if purpose == "code":
+                decision.free(decision.state.reserved, well=False)
+            decision.change(CallDropped(call))
+
+
+def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
+    """Let the scripts under way go no further; actions that were are done, or failed for a reason."""
+    if not decision.state.frames:
+        return
+    give_up(decision, "script")
+    for frame in reversed(decision.state.frames):
+        decision.free(frame.reserved, well=False)
+        if frame.signal:
+            answer_act(decision, frame, why)
+    decision.change(ScriptsDropped(why))
+
+
+def script_over(decision: InstanceDecision) -> None:
+    """Go on after a script: what was left is left for good, and an action is answered."""
+    frame = decision.state.frames[-1]
+    decision.change(ScriptEnded())
+    if frame.kind == "leaving":
+        enter(decision, frame.to)
+    elif frame.signal:
+        answer_act(decision, frame)
+
+
+def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") -> None:
+    """Answer the server: the action of its event is done, or failed; what was carried may be kept."""
+    state = decision.state
+    routes = tuple(route for route in state.routes if route.object == frame.carried and frame.carried)
+    kept = bool(frame.carried) and (state.object == frame.carried or bool(routes and not why))
+    if routes:
+        if frame.case and not why:
+            tell_routes(decision, frame.case, routes, frame.carried)
+        decision.change(RoutesSent(frame.carried))
+    value: dict[str, Plain] = {"result": "failed" if why else "done", "why": why, "kept": kept}
+    decision.ask(commands.Answer(frame.signal, value))
+
+
+def tell_routes(
+    decision: InstanceDecision, case: int, routes: tuple[Route, ...], eid: int, purpose: str = ""
+) -> None:
+    """Tell a case where an object goes."""
+    sent = routed(decision, routes, eid)
+    rows: Any = sent["routes"]
+    along = dict.fromkeys((eid, *(row["object"] for row in rows)))
+    decision.tell("routed", {"object": eid, **sent}, tuple(along), run=case, purpose=purpose)
+
+
+def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> dict[str, Plain]:
+    """Routes of an object, and the parts that were made of it, as they are told its case.
+
+    Each object goes to one type: for those that go to several, copies do (KA17).
+    """
+    pieces = decision.state.pieces if eid == decision.state.object else ()
+    parts: dict[int, list[int]] = {eid: [*pieces]} if pieces else {}
+    by_object: dict[int, list[str]] = {}
+    for route in routes:
+        by_object.setdefault(pieces[route.part - 1] if route.part else eid, []).append(route.to)
+    rows: list[Plain] = []
+    for one, types in by_object.items():
+        copies = (one,) if len(types) == 1 else functions.copies(decision, one, len(types))
+        if len(types) > 1:
+            parts.setdefault(one, []).extend(copies)
+        rows += [{"type": to, "object": copy} for to, copy in zip(types, copies, strict=True)]
+    return {"routes": rows, "parts": {str(whole): list(of) for whole, of in parts.items()}}
+
+
+def walk(decision: InstanceDecision, goal: str) -> None:
+    """Walk to a state on the shortest way (K49). Raises ScriptFault where there is none."""
+    way = decision.definition.way_to(decision.state.state, goal)
+    if way is None:
+        raise ScriptFault("no-way", f"no edges lead from {decision.state.state} to {goal}")
+    if decision.state.goal != goal:
+        decision.change(GoalSet(goal))
+    move(decision, way[0])

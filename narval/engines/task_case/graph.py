@@ -1,0 +1,59 @@
+"""A case as a graph: the types that its objects have passed, in their order, and where each is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from narval.definitions.task.definition import TaskDefinition
+from narval.engines.graph import Graph, GraphEdge, GraphNode, TokenMark
+from narval.engines.task_case.state import UNDER_WAY, CaseState, Member, where
+
+MOST_MARKS = 5
+"""So many objects at one type are drawn; others are counted."""
+
+
+def graph(definition: TaskDefinition, state: CaseState) -> Graph:
+    """The types that have had objects of the case, and the ways that these took."""
+    here: dict[str, list[tuple[int, Member]]] = {}
+    for identity, member in state.members.items():
+        if member.state in UNDER_WAY:
+            here.setdefault(member.type or where(member), []).append((identity, member))
+    passed = [step.type for step in state.trail]
+    names = dict.fromkeys([state.definition, *passed, *here])
+    nodes = [_node(state, name, here.get(name, [])) for name in names]
+    return Graph(definition.full_name, (*nodes, *_edges(state)))
+
+
+def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphNode:
+    steps = [step for step in state.trail if step.type == name]
+    undone = [step.state for step in steps if step.state in ("compensated", "none", "failed", "compensating")]
+    label = [name, *(f"passed {len(steps)} times" for _ in steps[1:2])]
+    label += [undone[-1] if undone[-1] != "none" else "not undone"] if undone else []
+    marks = tuple(TokenMark(f"object {member.now}", member.state) for _, member in here[-MOST_MARKS:])
+    status = "running" if here else "done" if steps else "todo"
+    return GraphNode(name, tuple(label), status, "tokens", marks, len(here) - len(marks))
+
+
+def _edges(state: CaseState) -> Iterator[GraphEdge]:
+    """The ways from type to type: of an object between its steps, and of parts from where they were made."""
+    seen = set[tuple[str, str, str]]()
+    for identity, member in state.members.items():
+        ways = [state.trail[number].type for number in member.steps]
+        before = _origin(state, identity)
+        stops = [*before, *ways, *([member.type] if member.state in UNDER_WAY and member.type else [])]
+        label = f"{member.ordinal}/{member.count}" if member.count else ""
+        for start, end in pairwise(stops):
+            if (start, end, label) not in seen:
+                seen.add((start, end, label))
+                yield GraphEdge(start, end, "taken", label or None)
+
+
+def _origin(state: CaseState, identity: int) -> list[str]:
+    """The type where the parts were made of which an object is one."""
+    member = state.members[identity]
+    whole = state.members.get(member.parent)
+    if whole is None or not whole.steps:
+        return []
+    made = [number for number in whole.steps if not member.steps or number < member.steps[0]]
+    return [state.trail[made[-1]].type] if made else []

@@ -1,0 +1,64 @@
+"""Conditions of rules: judged by what is in memory (KA4, KA31), the object and what the event brings."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from xml.sax.saxutils import escape
+
+from narval.definitions.task.definition import Rule
+from narval.engines.task_server.decision import ServerDecision
+from narval.engines.task_server.state import RaisedEvent
+from narval.errors import PatternError
+from narval.memory.elements.element import Element
+from narval.memory.patterns.pattern import Bound, Condition
+from narval.memory.patterns.syntax import Expression, Filter, FunctionCall, Path, parse, parts
+
+OBJECT, CARRIED = "object", "carried"
+"""The variables of each condition: the receiver's object, and what the event carries."""
+
+_NOTHING = Element(0, b"<nothing/>")
+
+
+def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: Condition, eid: int) -> Bound:
+    """The condition of a rule, where the object is `eid`, or for 0 that of the event."""
+    given: dict[str, list[Element]] = {}
+    for name, of in ((OBJECT, eid or event.object), (CARRIED, event.object)):
+        if name in condition.variables:
+            found = (decision.view.element(now) for now in decision.elements(of))
+            given[name] = [element for element in found if element is not None]
+    for name, value in zip(rule.parameters, event.parameters, strict=False):
+        if name in condition.variables:
+            given[name] = [Element(0, f"<{name}>{escape(value)}</{name}>".encode())]
+    return condition.bind(given)
+
+
+def holds(decision: ServerDecision, bound: Bound) -> bool:
+    """True if some element of memory fits, or any would."""
+    if asks_memory(bound):
+        return next(decision.view.matching(bound, None), None) is not None
+    return decision.view.fits(_NOTHING, bound)
+
+
+def asks_memory(bound: Bound) -> bool:
+    """False if a condition is about its variables alone, so that it is one for all elements."""
+    return any(_looks_around(pattern.text) for pattern in bound.patterns)
+
+
+@lru_cache(maxsize=1024)
+def _looks_around(text: str) -> bool:
+    try:
+        return _is_of_context(parse(text))
+    except PatternError:  # XPath 3.1, whose syntax is not looked at
+        return True
+
+
+def _is_of_context(node: Expression) -> bool:
+    """True if the value of an expression may be another at another element."""
+    match node:
+        case Path(origin=origin):
+            return origin is None or isinstance(origin, str) or _is_of_context(origin)
+        case Filter(primary=primary):
+            return _is_of_context(primary)
+        case FunctionCall(arguments=()):
+            return node.name not in ("true", "false")
+    return any(map(_is_of_context, parts(node)))

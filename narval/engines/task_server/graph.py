@@ -1,0 +1,25 @@
+"""A standing run as a graph: its queue, those who work, and the three queues of events (K62)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from narval.definitions.task.definition import TaskDefinition
+from narval.engines.graph import Graph, GraphEdge, GraphNode
+from narval.engines.task_server.explain import QUEUES
+from narval.engines.task_server.state import TaskServerState
+
+
+def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
+    """The queue and the events as they are, with how many are in each."""
+    counts = dict.fromkeys(QUEUES, 0)
+    for event in state.events.values():
+        counts[event.queue] += 1
+    nodes = [_node("queue", len(state.queue)), _node("workers", len(state.workers) + len(state.called))]
+    nodes += [_node(name, count) for name, count in counts.items()]
+    ways = [("queue", "workers"), *pairwise(QUEUES), (QUEUES[-1], "workers")]
+    return Graph(definition.full_name, (*nodes, *(GraphEdge(*way) for way in ways)))
+
+
+def _node(name: str, count: int) -> GraphNode:
+    return GraphNode(name, (name, str(count)), "running" if count else "todo", "tokens")

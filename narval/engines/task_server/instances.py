@@ -1,0 +1,140 @@
+"""Instances that work: those that join, and those that the server calls (K44, K45, K61)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.engines import commands
+from narval.engines.events import Plain, Returned, Signalled
+from narval.engines.task_server import queue, rules
+from narval.engines.task_server.changes import (
+    CalledOver,
+    CarriedTaken,
+    InstanceCalled,
+    ObjectGone,
+    WorkerAt,
+    WorkerJoined,
+    WorkerLeft,
+)
+from narval.engines.task_server.decision import ServerDecision, number, text
+
+STEP = "instance"
+"""The step of the calls that begin instances."""
+
+
+def join(decision: ServerDecision, event: Signalled) -> None:
+    """Know an instance that somebody else has begun."""
+    instance = number(event, "instance") or event.sender
+    if instance not in decision.state.workers:
+        program = event.arguments.get("program") is True
+        user, role = text(event, "user"), text(event, "role")
+        decision.change(WorkerJoined(decision.now, instance, user, role, program))
+    decision.answer(event)
+
+
+def at(decision: ServerDecision, event: Signalled) -> None:
+    """Know in which state that has rules an instance is, and let it be judged for what waits there."""
+    instance, state = number(event, "instance") or event.sender, decision.state
+    known = state.workers.get(instance)
+    call = known.call if known is not None else _call_of(decision, instance)
+    decision.answer(event)
+    if known is None and not call:
+        return
+    where = text(event, "state") if decision.definition.states.get(text(event, "state")) else ""
+    eid, case = number(event, "object"), number(event, "case")
+    had, _ = held_by(decision, instance)
+    if had and eid and (eid == had or decision.elements(had) == (eid,)):
+        eid = had
+    decision.change(WorkerAt(decision.now, instance, where, eid, case, call))
+    rules.serve(decision, instance)
+
+
+def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
+    """The object that an instance has, by the name under which it came here, and its case; 0 for none."""
+    state = decision.state
+    called = state.called.get(_call_of(decision, instance))
+    if called is not None:
+        return called.object, called.case
+    worker = state.workers.get(instance)
+    return (worker.object, worker.case) if worker is not None else (0, 0)
+
+
+def _call_of(decision: ServerDecision, instance: int) -> str:
+    """The call of the server that began an instance; "" if it did not."""
+    caller = decision.view.caller(instance)
+    return caller.call if caller is not None and caller.call in decision.state.called else ""
+
+
+def down(decision: ServerDecision, event: Signalled) -> None:
+    """Know an instance no more, and take back what it gives back: the object as it is now."""
+    state, instance = decision.state, number(event, "instance") or event.sender
+    eid, (had, case) = number(event, "object"), held_by(decision, instance)
+    if instance in state.workers:
+        leave(decision, instance, "down")
+    is_withdrawn = any(gone == had for _, gone in state.withdrawing.values())
+    if eid and had and not is_withdrawn:
+        if eid != had:
+            decision.change(ObjectGone(decision.now, had, f"element {eid} takes its place"))
+        queue.enqueue(decision, eid, case, front=event.arguments.get("front") is not False)
+    decision.answer(event)
+
+
+def leave(decision: ServerDecision, instance: int, why: str) -> None:
+    """Know an instance no more; what it was to do is judged again as its time comes."""
+    decision.change(WorkerLeft(decision.now, instance, why))
+    rules.abandon(decision, instance)
+
+
+# --- instances that the server calls ----------------------------------------------------------------------
+
+
+def call_next(decision: ServerDecision) -> None:
+    """Begin an instance on the next object of the queue, or on none."""
+    eid = queue.next_object(decision)
+    queued = decision.state.objects[eid] if eid else None
+    call_instance(decision, eid, queued.case if queued is not None else 0)
+
+
+def call_instance(decision: ServerDecision, eid: int, case: int, event: int = 0) -> None:
+    """Begin an instance on an object, or with 0 on none."""
+    call, name = decision.identifier(), decision.definition.full_name
+    environment: dict[str, Plain] = {"object": str(eid), "case": str(case)} if eid else {}
+    if event:
+        environment["event"] = str(event)
+    payload: Any = {"environment": environment}
+    elements = decision.elements(eid)
+    kind = decision.definition.kind
+    decision.command(commands.Call(call, kind, name, STEP, elements=elements, payload=payload))
+    decision.change(InstanceCalled(decision.now, call, eid, case, event))
+
+
+def begin_more(decision: ServerDecision) -> None:
+    """Begin the instances that objects and events ask for, as far as the type has them begun."""
+    definition, state = decision.definition, decision.state
+    if state.gone or definition.is_global:
+        return
+    if definition.is_interactive and definition.invocation in ("manual", "auto"):
+        while queue.next_object(decision):
+            call_next(decision)
+    elif definition.invocation == "auto" and not state.called:
+        event = state.events.get(state.unserved.first or 0)
+        if event is not None:
+            eid, case = event.object, event.case
+            if eid:
+                decision.change(CarriedTaken(decision.now, event.id, "an instance has it"))
+            call_instance(decision, eid, case, event.id)
+        elif queue.next_object(decision):
+            call_next(decision)
+
+
+def returned(decision: ServerDecision, event: Returned) -> None:
+    """Know that an instance is over that the server had called."""
+    state, called = decision.state, decision.state.called[event.call]
+    problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
+    decision.change(CalledOver(decision.now, event.call, problem))
+    if called.instance:
+        rules.abandon(decision, called.instance)
+    raised = state.events.get(called.event)
+    for at_ in list(raised.rules) if raised is not None else ():
+        if raised is not None and at_ in raised.rules and raised.rules[at_].stage == "open":
+            rules.look(decision, raised, at_)

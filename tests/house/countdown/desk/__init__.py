@@ -1,0 +1,1 @@
+"""The standing runs of countdowns: a desk for each that is loaded."""
