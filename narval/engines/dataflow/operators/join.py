@@ -21,8 +21,8 @@ from narval.engines.dataflow.batches import (
     position,
     slices,
 )
-from narval.engines.dataflow.operators.actor import Actor, Steps
 from narval.engines.dataflow.operators.conditions import pair_chooser
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Steps
 from narval.engines.dataflow.spilling import Kept, Parts, Spill
 
 Table = dict[Any, list[Row]]
@@ -82,7 +82,7 @@ def _no_key(row: Row) -> int:
     return 0
 
 
-class Join(Actor):
+class Join(FlowOperator):
     """Give the pairs that meet a condition."""
 
     cancelled_by = ("left", "right")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.batches import FlowError, TupleBatch, text_of
-from narval.engines.dataflow.operators.actor import Actor, Handler, Outlet
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet
 from narval.engines.dataflow.requests import FlowSettings, Phase
 from narval.engines.dataflow.spilling import Spill
 
@@ -33,7 +33,7 @@ class RequestDesk(Protocol):
         """Give requests up, and the instance that they are of."""
 
 
-class Outside(Actor):
+class Outside(FlowOperator):
     """An operator that is done outside."""
 
     def __init__(

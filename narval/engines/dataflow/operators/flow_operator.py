@@ -42,7 +42,7 @@ class Outlet(Protocol):
         """Give nothing at all, or no more."""
 
 
-class Actor:
+class FlowOperator:
     """An operator that needs nothing from outside.
 
     A cancelled input cancels it if it is one of `cancelled_by`, or if all its streams are cancelled; else it
