@@ -9,10 +9,10 @@ from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.channels import AnyOutlet, Channel, Consumer, outlet_of
 from narval.engines.dataflow.firing import ENDED, Gate, GateClauses, Inlet, Key
 from narval.engines.dataflow.machine import Machine
-from narval.engines.dataflow.operators.actor import Actor
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 from narval.engines.dataflow.operators.outside import Asked, Outside
 from narval.engines.dataflow.operators.plans import ChildFrame, Control, EachTuple, PlanCall
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.engines.dataflow.wiring import CONTROL, GraphWiring, is_outside
 from narval.engines.events import Failure
@@ -99,16 +99,16 @@ class Epoch:
         for gate in self.gates:
             gate.go()
 
-    def shut(self) -> list[Actor]:
+    def shut(self) -> list[FlowOperator]:
         """Drop all that is under way; gives the operators that were at work."""
         if not self.is_over:
             self._owner.count(self)
         self.is_over = True
-        return [gate.actor for gate in self.gates if gate.actor is not None and gate.is_at_work]
+        return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
 
     # --- the host of its gates ------------------------------------------------------------------------------
 
-    def make(self, gate: Gate) -> Actor:
+    def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
         call, machine = gate.call, self._machine
         spill, settings = machine.settings.spill, machine.settings
@@ -121,8 +121,8 @@ class Epoch:
             desk = _Desk(self._owner, machine, gate, self.number)
             return Outside(call, gate.outlets, spill, desk, settings)
         if call.lifted:
-            return EachTuple(call, gate.outlets, spill, ACTORS[name])
-        return ACTORS[name](call, gate.outlets, spill)
+            return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
+        return INNER_OPERATORS[name](call, gate.outlets, spill)
 
     def schedule(self, gate: Gate) -> None:
         """Let a gate go on later."""

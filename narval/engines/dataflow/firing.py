@@ -19,8 +19,8 @@ from typing import Any, Literal, Protocol
 from narval.definitions.dataflow.definition import FixedValue, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
 from narval.engines.dataflow.channels import AnyOutlet, Life, Passing
-from narval.engines.dataflow.operators.actor import Actor, Handler, Steps
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
 from narval.engines.events import Failure
 
 Key = tuple[str, int]
@@ -40,7 +40,7 @@ BACK = "BACK"
 class Host(Life, Protocol):
     """The try of a frame that a gate is part of."""
 
-    def make(self, gate: Gate) -> Actor:
+    def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
 
     def schedule(self, gate: Gate) -> None:
@@ -185,7 +185,7 @@ class Gate:
         self.host, self.call, self.outlets, self.clauses = host, call, outlets, clauses
         self.inputs = Inputs(call, streams)
         self.state: Literal["waiting", "at work", "finishing"] | Ended = "waiting"
-        self.actor: Actor | None = None
+        self.running: FlowOperator | None = None
         self._steps = 0
         self._is_scheduled = False
 
@@ -238,8 +238,8 @@ class Gate:
         inputs = self.inputs
         inputs.live.discard(key)
         inputs.open.discard(key)
-        actor = ACTORS.get(self.call.operator.name)
-        lost = not inputs.live or (actor is not None and key[0] in actor.cancelled_by)
+        running = INNER_OPERATORS.get(self.call.operator.name)
+        lost = not inputs.live or (running is not None and key[0] in running.cancelled_by)
         if lost:
             self.cancel()
         return lost
@@ -273,24 +273,24 @@ class Gate:
     def _fire(self) -> None:
         self.state = "at work"
         self.clauses.begin()
-        actor = self.actor = self.host.make(self)
-        self.inputs.handlers = {key: actor.handler(*key) for key in self.inputs.queues if key[0] != BACK}
-        self._work(actor.on_init, self.inputs.values)
+        running = self.running = self.host.make(self)
+        self.inputs.handlers = {key: running.handler(*key) for key in self.inputs.queues if key[0] != BACK}
+        self._work(running.on_init, self.inputs.values)
 
     def _handle(self, key: Key, kind: Passing, item: Any) -> None:
-        actor = self.actor
-        assert actor is not None
+        running = self.running
+        assert running is not None
         if key[0] == BACK:
-            self._work(actor.on_back, key[1], kind, item)
+            self._work(running.on_back, key[1], kind, item)
         elif kind is Passing.TUPLES:
             self._work(self.inputs.handlers[key], item)
         elif kind is Passing.GIVEN:
             self._go_on(each_batch(self.inputs.handlers[key], item))
         elif kind is Passing.EOS:
             self.inputs.open.discard(key)
-            self._work(actor.on_eos, *key)
+            self._work(running.on_eos, *key)
         elif not self._lose(key):
-            self._work(actor.on_cancelled, *key)
+            self._work(running.on_cancelled, *key)
 
     def _work(self, act: Callable[..., Steps], *arguments: Any) -> None:
         try:
@@ -322,16 +322,17 @@ class Gate:
 
     def settle(self) -> None:
         """Finish if all inputs are over and nothing is under way."""
-        actor, inputs = self.actor, self.inputs
-        if self.is_over or actor is None or inputs.open or self._steps or inputs.waiting:
+        running, inputs = self.running, self.inputs
+        if self.is_over or running is None or inputs.open or self._steps or inputs.waiting:
             return
         if self.state == "at work":
             self.state = "finishing"
-            self._work(actor.finish)
+            self._work(running.finish)
             if self._steps or self.is_over:
                 return
-        if actor.is_busy:
+        if running.is_busy:
             return
+        running.conclude()
         self._close("finished")
 
     def cancel(self) -> None:
@@ -356,8 +357,8 @@ class Gate:
 
     def _close(self, state: Ended) -> None:
         self.state = state
-        if self.actor is not None:
-            self.actor.stop()
+        if self.running is not None:
+            self.running.stop()
         for outlet in self.outlets.values():
             if state == "finished":
                 outlet.end()

@@ -59,15 +59,17 @@ class Frames:
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()
-            if isinstance(one, Frame) and one.state == "at work":
+            if not isinstance(one, Frame):
+                continue
+            if one.state == "at work":
                 stack += one.give_up_try()
-                if one is not frame:
-                    self.live.pop(one.id, None)
+            if one is not frame:
+                self.live.pop(one.id, None)  # one that was to begin again does not
 
     def hand_over(self, frame: Frame, gate: Gate) -> None:
         """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""
-        actor = gate.actor
-        child = actor.only_child() if isinstance(actor, PlanCall) else None
+        running = gate.running
+        child = running.only_child() if isinstance(running, PlanCall) else None
         if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
             return
         if frame.wiring.holds or not all(output.is_plain for output in frame.outputs.values()):
@@ -214,9 +216,9 @@ class Frame:
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None
-        actor = self.parent.actor
-        if isinstance(actor, PlanCall):
-            actor.replace(frame, self)
+        running = self.parent.running
+        if isinstance(running, PlanCall):
+            running.replace(frame, self)
         return self._take_back
 
     # --- ends -----------------------------------------------------------------------------------------------
@@ -229,11 +231,11 @@ class Frame:
         """Make the try alone void; gives the frames that it had begun."""
         self.state = "void"
         children: list[ChildFrame] = []
-        for actor in self.epoch.shut():
-            if isinstance(actor, PlanCall):
-                children += actor.take_children()
+        for running in self.epoch.shut():
+            if isinstance(running, PlanCall):
+                children += running.take_children()
             else:
-                actor.stop()
+                running.stop()
         return children
 
     def _again(self, failure: Failure) -> None:
@@ -290,8 +292,8 @@ class Frame:
         self.epoch.shut()
         if self.parent is None:
             self._frames.finished(state, None)
-        elif isinstance(self.parent.actor, PlanCall):
-            self.parent.actor.over(self)
+        elif isinstance(self.parent.running, PlanCall):
+            self.parent.running.over(self)
             self.parent.schedule()
 
     def _later(self, act: Callable[[], None]) -> None:

@@ -107,8 +107,8 @@ class Network:
     def done(self, request: int) -> None:
         """Take note that all of a request is answered."""
         gate = self._settled(request)
-        if gate is not None and isinstance(gate.actor, Outside):
-            gate.actor.answered(request)
+        if gate is not None and isinstance(gate.running, Outside):
+            gate.running.answered(request)
             gate.settle()
 
     def fail(self, request: int, failure: Failure) -> None:

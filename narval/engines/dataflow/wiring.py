@@ -11,7 +11,7 @@ from narval.definitions.dataflow.definition import (
     OperatorCall,
 )
 from narval.engines.dataflow.firing import WAIT, Key
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
 
 CONTROL = frozenset({"void", "restart", "terminate"})
 """The operators that act on their own transaction."""
@@ -40,7 +40,7 @@ class GraphWiring:
                 self.consumers[ref.name].append((place, (WAIT, at)))
             named = [name for _, _, name in call.produced]
             self.producers.update([*named, *call.enabled])
-            if call.operator.name not in ACTORS or call.lifted or call.plan:
+            if call.operator.name not in INNER_OPERATORS or call.lifted or call.plan:
                 self.checked.update(named)
         names = {call.operator.name for call in graph.calls}
         self.holds = "void" in names
@@ -52,7 +52,7 @@ def is_outside(call: OperatorCall) -> bool:
     name = call.operator.name
     if call.plan or name in CONTROL:
         return False
-    return name not in ACTORS or (name == "formatrelation" and "fun" in call.arguments)
+    return name not in INNER_OPERATORS or (name == "formatrelation" and "fun" in call.arguments)
 
 
 def _streams(call: OperatorCall, graphs: dict[str, DataflowGraph]) -> frozenset[str]:

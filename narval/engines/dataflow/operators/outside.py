@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.batches import FlowError, TupleBatch, text_of
-from narval.engines.dataflow.operators.actor import Actor, Handler, Outlet
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet
 from narval.engines.dataflow.requests import FlowSettings, Phase
 from narval.engines.dataflow.spilling import Spill
 
@@ -33,7 +33,7 @@ class RequestDesk(Protocol):
         """Give requests up, and the instance that they are of."""
 
 
-class Outside(Actor):
+class Outside(FlowOperator):
     """An operator that is done outside."""
 
     def __init__(
@@ -112,6 +112,13 @@ class Outside(Actor):
         """Take note that a request is done."""
         self._out.discard(request)
         self._ask()
+
+    def conclude(self) -> None:
+        """Choose the last outlet of a conditional operator that has chosen none: it ends empty (T40)."""
+        outlets = list(self.outlets.values())
+        if self.call.operator.conditional and all(outlet.is_open for outlet in outlets):
+            for outlet in outlets[:-1]:
+                outlet.cancel()
 
     @property
     def is_busy(self) -> bool:

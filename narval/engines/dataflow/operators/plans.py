@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.batches import FlowError, TupleBatch
 from narval.engines.dataflow.channels import Passing
-from narval.engines.dataflow.operators.actor import Actor, Handler, Outlet, Steps
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet, Steps
 from narval.engines.dataflow.operators.outside import lifted_ports, lifted_values
 from narval.engines.dataflow.spilling import Spill
 
@@ -40,7 +40,7 @@ class Door(Protocol):
         """Make frames void."""
 
 
-class PlanCall(Actor):
+class PlanCall(FlowOperator):
     """A call of a plan: what comes for it goes to its frame, and what that gives is its own."""
 
     def __init__(
@@ -155,7 +155,7 @@ class _Part:
         self.is_open = False
 
 
-class EachTuple(Actor):
+class EachTuple(FlowOperator):
     """An operator without streams that is run once for each tuple."""
 
     def __init__(
@@ -163,7 +163,7 @@ class EachTuple(Actor):
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        inner: type[Actor],
+        inner: type[FlowOperator],
     ) -> None:
         super().__init__(call, outlets, spill)
         self._inner = inner
@@ -184,10 +184,10 @@ class EachTuple(Actor):
     def _each(self, batch: TupleBatch) -> Iterator[None]:
         for row in batch.rows:
             parts = {key: _Part(outlet) for key, outlet in self.outlets.items()}
-            actor = self._inner(self.call, parts, self.spill)
+            running = self._inner(self.call, parts, self.spill)
             for work in (
-                partial(actor.on_init, {**self._values, **lifted_values(self._lifted, batch, row)}),
-                actor.finish,
+                partial(running.on_init, {**self._values, **lifted_values(self._lifted, batch, row)}),
+                running.finish,
             ):
                 steps: Steps = work()
                 if steps is not None:
@@ -195,7 +195,7 @@ class EachTuple(Actor):
             yield
 
 
-class Control(Actor):
+class Control(FlowOperator):
     """An operator that acts on its own transaction."""
 
     def __init__(

@@ -42,7 +42,7 @@ class Outlet(Protocol):
         """Give nothing at all, or no more."""
 
 
-class Actor:
+class FlowOperator:
     """An operator that needs nothing from outside.
 
     A cancelled input cancels it if it is one of `cancelled_by`, or if all its streams are cancelled; else it
@@ -76,6 +76,9 @@ class Actor:
 
     def finish(self) -> Steps:
         """Give what is left; outlets that are open then are ended."""
+
+    def conclude(self) -> None:
+        """Cancel outlets that are not to end, now that all has been given."""
 
     @property
     def is_busy(self) -> bool:
