@@ -128,8 +128,8 @@ def _begin_code(decision: InstanceDecision) -> bool:
         return False
     near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
     call = decision.identifier()
-    if definition.code is not None:
-        kind, name = definition.code
+    if (code := decision.code) is not None:
+        kind, name = code
         if kind in functions.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(CodeBegan(call, reserved))
@@ -152,7 +152,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
     """Walk on after the code, or to what a person answered. Raises ScriptFault."""
     definition = decision.definition
-    eids = functions.keep(decision, event, definition.code or (ASKING, definition.full_name), reserved)
+    eids = functions.keep(decision, event, decision.code or (ASKING, definition.full_name), reserved)
     decision.change(CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]

@@ -208,14 +208,15 @@ def test_K56_exec_waits_and_launch_does_not() -> None:
 # --- code and people ------------------------------------------------------------------------------------
 
 
-def test_code_works_on_the_object_and_walks_to_FORWARD() -> None:
+@pytest.mark.parametrize("kind", ["action", ""])
+def test_code_works_on_the_object_and_walks_to_FORWARD(kind: str) -> None:
     said = Instances(
         action(
             "m.look",
             [Input("what", "cheque")],
             [Output("o", "report")],
         ),
-        task(state("a", edges="b"), state("b", edges="FORWARD"), code=("action", "m.look")),
+        task(state("a", edges="b"), state("b", edges="FORWARD"), code=(kind, "m.look")),
     )
     run = said.works_on()
     said.answer(said.call_for("m.look"), elements=(_output("<report/>"),))
