@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.kinds import KINDS
 from narval.definitions.task.definition import FORWARD, PREDEFINED, TaskDefinition
 from narval.definitions.task.script import Script
 from narval.engines import commands
@@ -44,20 +43,6 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
                 assert isinstance(found, TaskDefinition), found
                 return found
         raise ScriptFault("unknown-target", f"expected a task type, found no {name}")
-
-    @property
-    def code(self) -> tuple[str, str] | None:
-        """The kind and name of what does the work; a kind that is not written is that of what there is of the
-        name. Raises ScriptFault.
-        """
-        written = self.definition.code
-        if written is None or written[0]:
-            return written
-        name = written[1]
-        kind = next((kind for kind in KINDS if self.view.definition(kind, name) is not None), "")
-        if not kind:
-            raise ScriptFault("unknown-target", f"TASK CODE: there is no definition named {name}")
-        return kind, name
 
     def named(self, state: str) -> str:
         """The name of a state that may be given by its number."""

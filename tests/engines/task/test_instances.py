@@ -208,15 +208,14 @@ def test_K56_exec_waits_and_launch_does_not() -> None:
 # --- code and people ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["action", ""])
-def test_code_works_on_the_object_and_walks_to_FORWARD(kind: str) -> None:
+def test_code_works_on_the_object_and_walks_to_FORWARD() -> None:
     said = Instances(
         action(
             "m.look",
             [Input("what", "cheque")],
             [Output("o", "report")],
         ),
-        task(state("a", edges="b"), state("b", edges="FORWARD"), code=(kind, "m.look")),
+        task(state("a", edges="b"), state("b", edges="FORWARD"), code=("action", "m.look")),
     )
     run = said.works_on()
     said.answer(said.call_for("m.look"), elements=(_output("<report/>"),))
@@ -239,7 +238,7 @@ def test_K6_a_person_answers_and_the_answer_walks() -> None:
     run = said.works_on()
     call = said.call_for("g.one")
     assert (call.kind, call.nearby[0]) == ("work", (said.states[run].object,))
-    answer = said.add('<decision outcome="FORWARD" by="ann"/>')
+    answer = said.add('<decision outcome="forward" by="ann"/>')
     said.answer(call, eids=(answer,))
     assert (said.entered(), said.state(run)) == (["b", "FORWARD"], "done")
 
