@@ -1,4 +1,4 @@
-"""The purchase that ships, as tasks, at a real daemon killed after each line: what was paid is paid back (K47)."""
+"""The purchase that ships, as tasks, at a daemon killed after each line: what was paid is paid back (K47)."""
 
 from __future__ import annotations
 
