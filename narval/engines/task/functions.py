@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from shlex import split as split_words
 from typing import Any
 
 from lxml import etree
 
+<<<<<<< HEAD
 from narval.definitions.task.script import MOST_COPIES, Operand, Perform, is_object
+=======
+from narval.definitions.task.calls import MOST_COPIES, command_of
+from narval.definitions.task.script import Operand, Perform, is_object
+>>>>>>> main
 from narval.engines.calls.outputs import judge
 from narval.engines.events import Failure, Plain, Returned
 from narval.engines.task.changes import CallAsked, ObjectReplaced, PiecesMade, RouteChosen
@@ -141,7 +145,7 @@ def raise_event(
 
 def run_program(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, purpose: str) -> str:
     """Run a program, with the object on its standard input; the id of the call. Raises ScriptFault."""
-    words, eid = tuple(split_words(name_of(first(statement)))), decision.state.object or frame.carried
+    words, eid = command_of(name_of(first(statement))), decision.state.object or frame.carried
     call = decision.identifier()
     decision.change(CallAsked(call, purpose))
     decision.call_program(call, words, environment(decision.view, frame.parameters, eid), eid)
