@@ -321,6 +321,10 @@ def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
     for call, asked_for in run.calls.items():
         if asked_for.agent or asked_for.kind == asked.SEND:  # another agent answers, or is waited for
             continue
+        if asked_for.kind == asked.SIGNAL:
+            hearer = daemon.agent.signals.hearer(asked_for)
+            assert hearer in daemon.agent.runs.active, f"run {run.eid} waits for {hearer}, which is over"
+            continue
         answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.runs.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
