@@ -291,7 +291,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
         assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:
-            if wait.what == "condition" and wait.until is None:
+            if wait.what == "condition" and wait.conditions and wait.until is None:
                 _check_unmet(agent, run, wait)
     owners = {call for run in agent.runs.active.values() for call in run.calls}
     for call, run in agent.runs.by_call.items():

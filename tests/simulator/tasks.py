@@ -316,12 +316,11 @@ def _is_done(daemon: Daemon, key: str) -> bool:
     """True if the instance that was given an object has told of its end, and waits for what it gave up."""
     runs = daemon.agent.runs
     run = runs.get(runs.by_call.get(key, 0)) or runs.get(int(key) if key.isdecimal() else 0)
-    state = run.state if run is not None else None
-    return (
-        state is not None
-        and bool(state.passed or state.outcome)
-        and state.calls.keys() <= run.abandoned.keys()
-    )
+    if run is None or run.state is None:
+        return False
+    state = run.state
+    has_none = state.stage == "" and state.passed > 0 and not state.object
+    return state.stage in ("told", "after") or has_none or (bool(state.outcome) and not state.gives_back)
 
 
 def _is_missing_type(daemon: Daemon, name: str) -> bool:
