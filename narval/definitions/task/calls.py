@@ -121,11 +121,7 @@ class ScriptRules:
         if call.name == "route":
             refer_to_type(self._reading, (call.line, call.column), target, what, self._group)
             return
-<<<<<<< HEAD
-        event, count = _text(arguments[1]), sum(not is_object(given) for given in arguments[2:])
-=======
         event, count = _text(arguments[1]), sum(not is_object(operand) for operand in arguments[2:])
->>>>>>> main
         self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
 
     def _refer_to_event(self, call: Perform, target: str, what: str, complaints: Complaints) -> None:

@@ -51,25 +51,17 @@ class Choice(msgspec.Struct, frozen=True, tag=True):
 
 Statement = Perform | Choice
 
-
-def is_object(operand: Operand) -> bool:
-    """True of the work object itself."""
-    return isinstance(operand, ScriptPath) and len(operand.names) == 1 and operand.names[0] in THE_OBJECT
-
-
 Script = tuple[Statement, ...]
 """Statements, in order; blocks in braces stand in their place."""
 
 THE_OBJECT = frozenset({"obj", "object", "workobject"})
 """The words for the work object itself; what follows one with a dot is of the object."""
 
-<<<<<<< HEAD
-MOST_COPIES = 1000
-"""So many copies one statement may make."""
-=======
 CARRIED = "carried"
 """The word for the object that an event brought."""
->>>>>>> main
+
+MOST_COPIES = 100
+"""So many copies one statement may make."""
 
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
 """The functions of scripts beside actions."""

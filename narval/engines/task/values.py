@@ -6,20 +6,10 @@ from typing import Any
 
 from lxml import etree
 
-<<<<<<< HEAD
-from narval.definitions.task.script import THE_OBJECT, Comparison, Operand, ScriptValue
-from narval.engines.task.state import ScriptFrame
-from narval.engines.view import View
-
-CARRIED = "carried"
-"""The word for the object that an event brought."""
-
-=======
 from narval.definitions.task.script import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
 from narval.engines.task.state import ScriptFrame
 from narval.engines.view import View
 
->>>>>>> main
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
     """A script that cannot go on: a kind, and a sentence."""
