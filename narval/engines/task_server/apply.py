@@ -37,7 +37,8 @@ def _began(state: TaskServerState, change: ServerBegan) -> None:
 
 
 def _loaded(state: TaskServerState, change: ServerLoaded) -> None:
-    state.version, state.gone = change.version, not change.version
+    state.gone = not change.version
+    state.version = change.version or state.version
 
 
 def _ended(state: TaskServerState, change: ServerEnded) -> None:

@@ -82,9 +82,11 @@ def on_engine_error(
 
 
 def _load(decision: ServerDecision) -> None:
-    """Begin what a version of the type does by itself."""
-    decision.change(ServerLoaded(decision.now, decision.definition.digest or "-"))
-    periodic.loaded(decision)
+    """Begin what a version of the type does by itself, unless it did that before its file was gone (KA14)."""
+    digest = decision.definition.digest or "-"
+    is_new = digest != decision.state.version
+    decision.change(ServerLoaded(decision.now, digest))
+    periodic.loaded(decision, comes=is_new)
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
@@ -101,7 +103,7 @@ def _over(decision: ServerDecision, status: str, error: int | None = None) -> No
 
 def _signalled(decision: ServerDecision, event: Signalled) -> None:
     """Do what another run, a person or narval itself asks for."""
-    if not event.sender and event.act is None:
+    if not event.sender and (event.act is None or event.name not in _FOR_PEOPLE):
         why = "instances, cases and `narval task` tell it something; nobody else does"
         decision.refuse(event, "not-listening", why)
     elif decision.state.over:
@@ -117,8 +119,8 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
     """Follow another version, or none while the file is gone."""
     if event.arguments.get("gone") is True:
         decision.change(ServerLoaded(decision.now))
-        periodic.loaded(decision)
-    elif decision.state.version != (decision.definition.digest or "-"):
+        periodic.stop(decision)
+    else:
         _load(decision)
 
 
@@ -148,6 +150,10 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
     circles.WAITS: circles.waits,
     circles.CIRCLE: circles.circle,
 }
+
+
+_FOR_PEOPLE = frozenset({"raise", "wait", "gone"})
+"""The signals that people and programs may give by `narval task`."""
 
 
 def _returned(decision: ServerDecision, event: Returned) -> None:

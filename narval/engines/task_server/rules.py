@@ -77,12 +77,12 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
     """Let a rule wait for its next window; it is over where none comes."""
     rule = event.rules[number]
-    unwatch(decision, rule, rule_key(event.id, number))
     following = upcoming(rule.before_condition or (), at)
     if following is None:
         ending.end_rule(decision, event, number, "expired", "its last window for the condition is over")
         return
     if rule.stage != "registered":
+        unwatch(decision, rule, rule_key(event.id, number))
         decision.change(RuleBack(decision.now, event.id, number))
     set_wake(decision, event.id, number, following.start)
 
