@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from narval.runtime.system.clock import SimulatedClock as SimulatedClock
     from narval.runtime.system.fetch import Fetched as Fetched
     from narval.runtime.system.fetch import FetchError as FetchError
+    from narval.surfaces.python import task as task
     from narval.surfaces.python.agent import open as open
 
 __version__ = "0.1.0"
@@ -104,7 +105,12 @@ __all__ = [
 ]
 
 
+_MODULES = {"task": "narval.surfaces.python.task"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module 'narval' has no attribute {name!r}")

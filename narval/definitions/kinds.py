@@ -106,7 +106,17 @@ KINDS: dict[str, Kind] = {
         asks=True,
         inline=True,
     ),
-    "task": Kind("narval.definitions.task", suffixes=(".task",), node=False),
+    "task": Kind(
+        "narval.definitions.task",
+        engine="narval.engines.task",
+        run="task",
+        suffixes=(".task",),
+        warns=True,
+        node=False,
+        besides={"task-server": "narval.engines.task_server", "task-case": "narval.engines.task_case"},
+        standing="task-server",
+        cases="task-case",
+    ),
 }
 """The kinds by name."""
 

@@ -183,7 +183,8 @@ SIGNAL = "signal"
 """The kind of the calls that tell another run something within the turn (K52), as any signal is told.
 
 Their name is that of the definition whose standing run is told; `payload` has the name of the `signal`, its
-`arguments`, and the eid of the `run` that is told instead, if it is another. Their elements join its context.
+`arguments`, and the eid of the `run` that is told instead, if it is another. Their elements join its context,
+but not that of a standing run, which would keep them for ever.
 """
 
 

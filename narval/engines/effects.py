@@ -65,6 +65,11 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             reserved=dict(self.reserved),
         )
 
+    def wait_for_nothing(self) -> None:
+        """Drop calls, watches and timers."""
+        for asked in (self.wakes, self.watches, self.calls, self.abandoned):
+            asked.clear()
+
     def commands(self) -> list[Command]:
         """The commands that bring all this in force again."""
         asked: list[Command] = [*self.calls.values(), *self.watches.values(), *self.wakes.values()]

@@ -68,6 +68,11 @@ def runnable(library: Library, name: str) -> Definition | None:
     return None
 
 
+def is_standing(run_kind: str) -> bool:
+    """True of the kind of standing runs."""
+    return any(kind.standing == run_kind for kind in KINDS.values())
+
+
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
     """The definition of that name to which objects are put, and the kind of run that begins with one."""
     for kind, row in KINDS.items():

@@ -18,7 +18,7 @@ from narval.runtime.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
     "daemon.requests": ("stop", "reload", "log"),
-    "agents": (
+    "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "send", "letters", "resend", "drop_letter",
     ),
@@ -34,6 +34,13 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "work.log": ("work_log",),
     "work.folders": ("work_folder",),
+    "tasks.putting": ("task_put",),
+    "tasks.programs": (
+        "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
+    ),
+    "tasks.administration": ("task_stop", "task_finish", "task_retry"),
+    "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
+    "tasks.records": ("task_passed", "task_log", "task_time"),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

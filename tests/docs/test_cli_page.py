@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from narval.runtime.system.logins import login
 from narval.surfaces.cli import COMMANDS
+from tests.house.operations_page import all_commands
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -149,8 +149,9 @@ def test_every_command_has_an_example(name: str) -> None:
     assert f"### narval {name}" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: str(command.name))
-def test_every_option_is_explained(command: click.Command) -> None:
+@pytest.mark.parametrize("name", [name for name, _ in all_commands()])
+def test_every_option_is_explained(name: str) -> None:
+    command = dict(all_commands())[name]
     quoted = " ".join(re.findall(r"`([^`\n]+)`", PAGE.read_text(encoding="utf-8")))
     options = {name for option in command.params for name in option.opts if name.startswith("--")}
     assert options <= set(re.findall(r"--[a-z-]+", quoted))

@@ -16,6 +16,7 @@ import click
 from narval.operations.operations import OPERATIONS
 from narval.operations.registry import Operation
 from narval.surfaces.cli import COMMANDS
+from narval.surfaces.cli.command import Command, CommandGroup
 from narval.surfaces.python.agent import Agent
 from tests.house.code import tree
 from tests.places import ROOT
@@ -88,7 +89,7 @@ def by_operation(reaching: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 
 def of_commands() -> Iterator[tuple[str, str]]:
     """Each command, with the operations whose names it gives to an `ask`."""
-    for name, command in COMMANDS.items():
+    for name, command in all_commands():
         function = inspect.unwrap(callback_of(command))
         for node in nodes_of(function.__name__, tree(file_of(function.__module__)), set()):
             if (
@@ -100,6 +101,15 @@ def of_commands() -> Iterator[tuple[str, str]]:
                     for part in ast.walk(given):
                         if isinstance(part, ast.Constant):
                             yield name, str(part.value)
+
+
+def all_commands() -> Iterator[tuple[str, Command | CommandGroup]]:
+    """Every command by its name, those below others among them."""
+    for name, command in COMMANDS.items():
+        yield name, command
+        for below in command.commands.values() if isinstance(command, CommandGroup) else ():
+            assert isinstance(below, Command)
+            yield f"{name} {below.name}", below
 
 
 def callback_of(command: click.Command) -> Callable[..., Any]:

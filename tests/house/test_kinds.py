@@ -12,6 +12,8 @@ RUN = {name: kind.run for name, kind in KINDS.items() if kind.engine}
 """The kinds that are run: the name of their definitions and of their runs."""
 
 OWN_ROOMS: dict[str, str] = {
+    "task": r"narval\.(engines\.task_(server|case)|operations\.tasks|surfaces\.(python|cli)\.tasks?)(\.|$)"
+    r"|narval\.(task|simulation\.tasks)$",
     "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
     r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
     "automaton": r"narval\.surfaces\.cli\.automaton$",

@@ -11,7 +11,8 @@ from narval.errors import RequestError
 from narval.memory.elements.element import Element
 from narval.memory.index.element_index import TRIED_FIRST
 from narval.memory.memory import Memory
-from narval.runtime.agent.run import Run, RunTable
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.run_table import RunTable
 from narval.surfaces.python.agent import Agent
 
 RECIPES = """<cookbook>

@@ -15,6 +15,7 @@ import msgspec
 
 from narval.definitions.reading.lexer import NAME, NUMBER, Cursor, Lexeme
 from narval.definitions.suggestions import closest
+from narval.definitions.task.moments import DAY, LONGEST
 from narval.definitions.task.windows import (
     AllOf,
     AnyOf,
@@ -26,9 +27,6 @@ from narval.definitions.task.windows import (
 )
 from narval.definitions.task.words import OPERATORS, QUALIFIERS, UNITS
 
-DAY = 86400
-LONGEST = 36_525 * DAY
-"""Seconds: a hundred years."""
 _MOST_DIGITS = 15
 
 

@@ -199,7 +199,7 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
 
 def _tell_moved(decision: InstanceDecision, case: int, eid: int, target: str, event: str) -> None:
     told: dict[str, Plain] = {"object": eid, "type": target, "event": event}
-    decision.tell("moved", {"instance": decision.state.eid, **told}, run=case)
+    decision.tell("moved", {"instance": decision.state.eid, **told}, (eid,), run=case)
 
 
 # --- returns --------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def keep(
     decision.free(reserved, well=problem is None)
     if problem is not None:
         raise ScriptFault(problem.kind, problem.message)
-    return _follow(decision, eids)
+    return follow(decision, eids)
 
 
 def _judged(
@@ -239,7 +239,7 @@ def _judged(
     ) if verdict.errors else None, eids
 
 
-def _follow(decision: InstanceDecision, eids: tuple[int, ...]) -> tuple[int, ...]:
+def follow(decision: InstanceDecision, eids: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Follow objects to what has replaced them; the other elements of `eids`. Raises ScriptFault."""
     carried = [frame.carried for frame in decision.state.frames]
     objects = tuple(eid for eid in (decision.state.object, *carried) if eid)

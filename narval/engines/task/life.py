@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from narval.definitions.kinds import ASKING
+from narval.definitions.kinds import ASKING, KINDS
 from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION, FORWARD
+from narval.definitions.task.people import outcome_of
 from narval.engines import commands
 from narval.engines.events import Plain, Returned
 from narval.engines.task import ending, functions, moves, scripts
@@ -129,7 +130,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
     near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
     call = decision.identifier()
     if definition.code is not None:
-        kind, name = definition.code
+        kind, name = _code(decision, *definition.code)
         if kind in functions.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(CodeBegan(call, reserved))
@@ -149,15 +150,27 @@ def _begin_code(decision: InstanceDecision) -> bool:
     return True
 
 
+def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
+    """The kind and name of the definition that does the work, whose kind need not be written. Raises
+    ScriptFault where none is loaded.
+    """
+    for known in [kind] if kind else KINDS:
+        if decision.view.definition(known, name) is not None:
+            return known, name
+    raise ScriptFault("unknown-target", f"TASK CODE names {name}, and no such definition is loaded")
+
+
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
     """Walk on after the code, or to what a person answered. Raises ScriptFault."""
-    definition = decision.definition
-    eids = functions.keep(decision, event, definition.code or (ASKING, definition.full_name), reserved)
+    definition, asked = decision.definition, decision.view.pending_call(event.call)
+    target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
+    eids = functions.keep(decision, event, target, reserved)
     decision.change(CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]
         outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
-        moves.walk(decision, decision.named(outcome))
+        ends = (name for name in definition.states if definition.is_terminal(name))
+        moves.walk(decision, next((name for name in ends if outcome_of(name) == outcome), outcome))
     else:
         moves.walk(decision, _end_of_work(decision))
 
@@ -222,10 +235,10 @@ def told(decision: InstanceDecision) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
+    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere."""
     state = decision.state
-    if state.routes and state.case:
-        sent = moves.routed(decision, state.routes, state.object)
-        decision.tell("routed", {"object": state.object, **sent}, run=state.case, purpose="routed")
+    if state.case and (state.routes or ABORT in decision.definition.routes):
+        moves.tell_routes(decision, state.case, state.routes, state.object, "routed")
         decision.change(RoutesSent(0))
 
 

@@ -137,6 +137,7 @@ def _need_state(decision: InstanceDecision) -> None:
 def _go(decision: InstanceDecision, signal: str, target: str) -> None:
     try:
         decision.change(AskerSet(signal))
+        functions.follow(decision)  # its program may have replaced the object
         moves.move(decision, target)
     except ScriptFault as fault:
         if fault.kind != "no-edge":

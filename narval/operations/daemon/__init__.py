@@ -1,1 +1,1 @@
-"""Operations on the daemon itself: its status, its stop, its log; and its work as `narval run` does it."""
+"""Operations on the daemon itself and its agents: status, stop, log; and its work as `narval run` does it."""

@@ -18,7 +18,8 @@ from narval.memory.elements.canonical import MAX_BYTES
 from narval.memory.memory import Memory
 from narval.runtime.agent.jobs import Job
 from narval.runtime.agent.lookup import Lookup
-from narval.runtime.agent.run import Run, RunTable
+from narval.runtime.agent.run import Run
+from narval.runtime.agent.run_table import RunTable
 from narval.runtime.agent.timers import Clockwork
 from narval.runtime.agent.waiting import EventQueue, Signals, Watches
 from narval.runtime.home.agents.settings import AgentSettings, usable

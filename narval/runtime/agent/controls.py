@@ -20,7 +20,7 @@ from narval.memory.elements.control_elements import ACTED, QUIT, START_PLAN, TAR
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
-from narval.runtime.agent.run import RunTable
+from narval.runtime.agent.run_table import RunTable
 from narval.runtime.agent.runs import cannot_start, start_run
 from narval.runtime.agent.transaction import Transaction
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from narval.engines.engine import HeedsPeople
+from narval.engines.registry import is_standing
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Forgotten
 from narval.memory.retention import IdleTracker, next_chunk
@@ -105,7 +106,8 @@ def forget_idle(transaction: Transaction, idle: IdleTracker) -> None:
     for eid in list(idle.due(agent.memory, at, agent.runs.active.__contains__, FORGOTTEN_AT_ONCE)):
         run = agent.runs.get(eid)
         if run is not None:
-            if run.caller is not None and run.caller.run in agent.runs.active:
+            caller = agent.runs.active.get(run.caller.run) if run.caller is not None else None
+            if caller is not None and not is_standing(caller.kind):
                 idle.put_off(eid, at)
             elif not run.decays:
                 forget_run(transaction, ForgetRun(eid))

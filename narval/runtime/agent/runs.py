@@ -22,7 +22,7 @@ from narval.engines.events import (
     Signalled,
     Started,
 )
-from narval.engines.registry import engine_of, engine_of_run, runnable
+from narval.engines.registry import engine_of, engine_of_run, is_standing, runnable
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
@@ -168,7 +168,8 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
         agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
-    if there := tuple(eid for eid in call.elements if eid in agent.memory):
+    there = tuple(eid for eid in call.elements if eid in agent.memory)
+    if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
     said: Any = given.get("arguments") or {}
     arguments: dict[str, Plain] = {**said, "from": run.eid}

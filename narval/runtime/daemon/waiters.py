@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
-from narval.engines.commands import Answer, Outer
+from narval.engines.commands import Answer
 from narval.errors import NarvalError
+from narval.runtime.store.batch import Advance
 
 
 class Waiters:
@@ -42,10 +44,10 @@ class Waiters:
         made.add_done_callback(lambda _: self._answers.pop(signal, None))
         return made
 
-    def answered(self, outer: Iterable[tuple[object, Outer]]) -> None:
+    def answered(self, journal: Iterable[Advance]) -> None:
         """Hand out the answers among the commands of a turn that is recorded."""
         if self._answers:
-            for _, command in outer:
+            for command in chain.from_iterable(advance.commands for advance in journal):
                 if type(command) is Answer and (waiting := self._answers.get(command.signal)) is not None:
                     settle(waiting, command)
 

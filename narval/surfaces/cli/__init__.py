@@ -10,15 +10,15 @@ import click
 
 from narval import __version__
 from narval.operations.lazy_table import LazyTable
-from narval.surfaces.cli.command import Command, Commands, common_options
+from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
 
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "agents": "daemon", "check": "homes", "simulate": "simulate", "automaton": "automaton",
+    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "automaton",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
-    "retry": "runs", "work": "work.command",
+    "retry": "runs", "work": "work.command", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens",
     "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
@@ -27,8 +27,8 @@ _WHERE = {
 """The module of each command, in the order in which help shows them: that of a first day."""
 
 
-def _command(name: str) -> Command:
-    found: Command = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+def _command(name: str) -> Command | CommandGroup:
+    found: Command | CommandGroup = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
     return found
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
         return name, text
 
 
-class Command(click.Command):
+class _Explained(click.Command):
     """A command whose help ends with an example, with --home, --json and --agent before or after its name.
 
     One that `alters` something has --as too; any other refuses it.
@@ -79,12 +80,11 @@ class Command(click.Command):
         self.example, self.alters = example, alters
         self.params += common_options(acting=alters)
 
-    def invoke(self, context: click.Context) -> Any:
-        """Run the command. Raises UsageError for --as where nothing is altered, so that no name is lost."""
+    def refuse_as(self, context: click.Context) -> None:
+        """Raise UsageError for --as where nothing is altered, so that no name is lost."""
         if not self.alters and context.ensure_object(Session).acting_as:
             what = f"{self.name} alters nothing, so that no name would be recorded"
             raise click.UsageError(f"{what}: leave --as out", context)
-        return super().invoke(context)
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """The example."""
@@ -92,6 +92,26 @@ class Command(click.Command):
         with formatter.section("Example" if len(lines) == 1 else "Examples"):
             for line in lines:
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class Command(_Explained):
+    """A command that does one thing."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        self.refuse_as(context)
+        return super().invoke(context)
+
+
+class CommandGroup(_Explained, click.Group):
+    """A command with others below it, in the order in which they are given; alone it does something too."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, invoke_without_command=True, **settings)
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """In the order in which they are given."""
+        return list(self.commands)
 
 
 class Commands(click.Group):
@@ -153,6 +173,27 @@ def command(name: str, *, example: str, alters: bool = False) -> Callable[[Calla
     """
     declare = click.command(name, cls=Command, example=example, alters=alters)
     return lambda function: declare(pass_session(function))
+
+
+def command_group(name: str, *, example: str) -> Callable[[Callable[..., Any]], CommandGroup]:
+    """Make a function a command that has others below it; by itself it alters nothing. It is given the
+    session only where none of the others is named.
+    """
+
+    def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.pass_context
+        @wraps(function)
+        def called(context: click.Context, /, *given: Any, **named: Any) -> Any:
+            if context.invoked_subcommand is not None:
+                return None
+            assert isinstance(context.command, CommandGroup)
+            context.command.refuse_as(context)
+            return function(context.ensure_object(Session), *given, **named)
+
+        return called
+
+    declare = click.group(name, cls=CommandGroup, example=example)
+    return lambda function: declare(alone(function))
 
 
 def common_options(*, acting: bool = True) -> list[click.Parameter]:

@@ -87,7 +87,7 @@ def check(
     faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
-        from narval.surfaces.cli.explore import explore as explore_all
+        from narval.surfaces.cli.trials.explore import explore as explore_all
 
         well = explore_all(session, faults, form, _count(faults), paths, **limits)
         context.exit(0 if well else NOT_WELL)

@@ -13,11 +13,11 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
-from narval.operations import agents as on_agents
 from narval.operations import memory as on_memory
 from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
 from narval.operations.asker import PROGRAM, Asker, person_name
+from narval.operations.daemon import agents as on_agents
 from narval.operations.history import history
 from narval.operations.operations import invoke
 from narval.operations.why import why
@@ -27,6 +27,7 @@ from narval.runtime.system.clock import Clock
 from narval.surfaces.python.forward import ask, at_once, forward
 from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
+from narval.surfaces.python.tasks import OfTasks
 from narval.surfaces.python.work import OfWork
 
 Given = str | bytes | Element | etree._Element
@@ -73,7 +74,7 @@ class OfMessages:
         return list(ask(self, on_agents.send, to, given, keep)["messages"])
 
 
-class Agent(OfProcesses, OfMessages, OfWork):
+class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:

@@ -238,7 +238,7 @@ def test_K6_a_person_answers_and_the_answer_walks() -> None:
     run = said.works_on()
     call = said.call_for("g.one")
     assert (call.kind, call.nearby[0]) == ("work", (said.states[run].object,))
-    answer = said.add('<decision outcome="FORWARD" by="ann"/>')
+    answer = said.add('<decision outcome="forward" by="ann"/>')
     said.answer(call, eids=(answer,))
     assert (said.entered(), said.state(run)) == (["b", "FORWARD"], "done")
 
@@ -251,6 +251,14 @@ def test_K47_ON_ABORT_runs_after_the_chain() -> None:
     assert (said.state(run), said.signals("routed")) == ("active", [])
     said.lets(run, "ended", value={})
     assert said.signals("routed")[0]["routes"][0]["type"] == "g.next"
+    assert said.state(run) == "aborted"
+
+
+def test_K47_a_script_of_ABORT_that_routes_nothing_says_so() -> None:
+    ways = {"ABORT": (when("kind", "==", "letter", perform("route", "next")),)}
+    said = Instances(task(state("a", edges="ABORT", on_assert=(perform("assert", "ABORT"),)), routes=ways))
+    run = said.works_on('<object kind="none"/>')
+    assert said.signals("routed")[0]["routes"] == []
     assert said.state(run) == "aborted"
 
 

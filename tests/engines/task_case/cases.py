@@ -68,26 +68,31 @@ class Cases(Dialogue):
         return case
 
     def tell(self, run: int, event: Any) -> None:
-        """Tell a run an event; the servers answer at once, but those asked to withdraw something."""
+        """Tell a run an event; the servers answer at once, but where instances may have what is withdrawn."""
         super().tell(run, event)
         heard = self.heard
         for call in [call for _, call in self.calls.values()]:
             name: Any = (call.payload or {}).get("signal", "")
-            if (
-                call.call not in self.calls
-                or call.kind != SIGNAL
-                or (name == "withdraw" and call.name not in self.away)
-            ):
+            if call.call not in self.calls or call.kind != SIGNAL or self.is_withdrawn(call):
                 continue
             said: Any = (call.payload or {})["arguments"]
             self.told.append((call.name, name, said))
-            if call.name in self.away:
+            if name == "withdraw":
+                self.queues.pop(said["object"], None)
+                self.answer(call, value={"withdrawn": True})
+            elif call.name in self.away:
                 self.answer(call, problem=Failure("unknown-target", f"nobody is at {call.name}"))
             else:
                 self.queues[said["object"]] = call.name
                 self.answer(call, value={"event": "7"} if name == "raise" else {})
             heard = [*heard, *self.heard]
         self.heard = heard
+
+    def is_withdrawn(self, call: Call) -> bool:
+        """True of a call that withdraws an object for good: a test answers it."""
+        run, _ = self.calls[call.call]
+        is_asked = (call.payload or {})["signal"] == "withdraw"
+        return is_asked and self.states[run].members[int(call.step)].state not in ("held", "task")
 
     def withdrawals(self) -> dict[int, Call]:
         """The objects that servers are asked to withdraw, with the calls."""
@@ -97,7 +102,9 @@ class Cases(Dialogue):
     def withdraws(self, object: int, *, there: bool = True) -> None:
         """A server has withdrawn an object, or has not got it."""
         self.queues.pop(object, None)
-        self.answer(self.withdrawals()[object], value={"withdrawn": there})
+        call = self.withdrawals()[object]
+        problem = Failure("unknown-target", "nobody is there") if call.name in self.away else None
+        self.answer(call, value=None if problem else {"withdrawn": there}, problem=problem)
 
     def says_of(self, case: int, name: str, **arguments: Any) -> dict[str, Any] | str | None:
         """An instance, or a server, says something of objects; the answer, or the kind of its problem."""

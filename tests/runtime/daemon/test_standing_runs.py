@@ -19,6 +19,7 @@ from tests.runtime.at_work import Killed, Scene, in_a_loop, portrait, watched_co
 
 FILE = "recipes/c.countdown"
 ONE, MORE = "one from 5 call nothing\n", "one from 5 call nothing\ntwo from 9 call nothing\n"
+MODULE = "from narval import action\n\n@action(runs='inline')\ndef tick(): pass\n"
 ANOTHER = "one from 7 call nothing\n"
 
 
@@ -137,6 +138,26 @@ async def test_K70_each_agent_that_follows_the_files_has_its_own_and_keeps_it(
     await ask(daemon, "resume", name="shop")
     await reloaded(scene, daemon, ANOTHER)
     assert await standing(daemon, "shop") == {"c.one": ["began", "reload"]}
+    await scene.end()
+
+
+@in_a_loop
+async def test_G14_what_it_calls_is_no_family_of_its_and_is_forgotten_by_itself(tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "home", settings="run_family = 2\nrun_depth = 1\nforget_after = '1h'\n")
+    scene.write(FILE, "one from 1 call m.tick\n" + "two from 9 call nothing\n")
+    scene.write("modules/m.py", MODULE)
+    daemon = await scene.open()
+    run = await ask(daemon, "start", name="c.two", elements=[b"<given/>"])
+    told = {"of": "c.one", "signal": "call"}
+    for _ in range(4):
+        await ask(daemon, "signal", run=run["eid"], name="tell", arguments=told)
+    await daemon.main_loop.until_idle()
+    found = [row for row in await ask(daemon, "runs") if row["name"] == "c.one"]
+    assert [row["phase"] for row in found] == ["done"] * 4
+    [desk] = [row for row in await ask(daemon, "runs", kind="countdown-desk") if row["name"] == "c.one"]
+    assert set(daemon.agent.memory.contexts.of(desk["eid"])) == set()
+    await daemon.main_loop.elapse(7200.0)
+    assert [row["name"] for row in await ask(daemon, "runs")] == ["c.two"]
     await scene.end()
 
 

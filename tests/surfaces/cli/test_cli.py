@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from narval.operations.operations import OPERATIONS
 from narval.runtime.home.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
-from tests.house.operations_page import of_commands
+from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (
     NAME,
     daemon,
@@ -37,14 +37,15 @@ SCHEMA = """\
 # --- help -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: str(command.name))
-def test_every_command_explains_itself_with_an_example(command: click.Command) -> None:
-    result = CliRunner().invoke(main, [str(command.name), "--help"])
+@pytest.mark.parametrize("name", [name for name, _ in all_commands()])
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    command = dict(all_commands())[name]
+    result = CliRunner().invoke(main, [*name.split(), "--help"])
     assert result.exit_code == 0
     assert "--home DIR" in result.output
     assert "--json" in result.output
     example = result.output.partition("Example")[2]
-    assert f"narval {command.name}" in example
+    assert f"narval {name}" in example
     for line in example.splitlines()[1:]:
         words = shlex.split(line)
         assert "narval" in words
@@ -65,7 +66,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
 
 
 def test_a_command_has_as_exactly_if_an_operation_that_it_asks_alters_something() -> None:
-    for name, command in COMMANDS.items():
+    for name, command in all_commands():
         words = {word for by, word in of_commands() if by == name}
         asked = {OPERATIONS[word].scope for word in words & set(OPERATIONS)}
         has = any("--as" in option.opts for option in command.params)

@@ -16,7 +16,6 @@ from functools import partial
 
 from narval.errors import InternalError, NarvalError, RequestError
 from narval.memory.elements.control_elements import ACTED
-from narval.runtime.agent.damage_report import report_damage
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.turn import Turn
@@ -28,6 +27,7 @@ from narval.runtime.daemon.agents.faults import Faults
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.agents.wake_ups import WakeUps
+from narval.runtime.daemon.damage_report import report_damage
 from narval.runtime.daemon.followers import PEOPLE, sync, tell_of_people
 from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.daemon.reload import FilesInForce

@@ -1,0 +1,72 @@
+"""Operations by which people interfere with tasks (K16): stop one, finish it, let a case go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.engines.task.state import InstanceState
+from narval.engines.task_case.state import CaseState
+from narval.errors import RequestError, TaskRefusedError
+from narval.operations.asker import PROGRAM, Asker
+from narval.operations.lookup import command, find_run
+from narval.operations.registry import operation
+from narval.operations.tasks.telling import told
+from narval.operations.work.items import onlooker
+from narval.runtime.agent.run import Run
+from narval.runtime.daemon.daemon import Daemon
+
+
+@operation("write")
+async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Stop one instance, whatever it does: its object goes back to the queue as it was last committed (K16).
+
+    For whoever is responsible for it, the home's owner, root, and administrators.
+    """
+    found = _instance(daemon, asker, run)
+    await told(daemon, asker, found, "stop", {"why": reason}, wait=None)
+    return {"task": run, "type": found.name, "state": found.status}
+
+
+@operation("write")
+async def task_finish(
+    daemon: Daemon, run: int, state: str, reason: str = "", *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Have one instance end in a terminal state, whatever edges there are; its object goes on from there
+    (K16).
+
+    For whoever is responsible for it, the home's owner, root, and administrators.
+    """
+    found = _instance(daemon, asker, run)
+    answer = await told(daemon, asker, found, "finish", {"state": state, "why": reason}, wait=None)
+    return {"task": run, "type": found.name, **(answer or {})}
+
+
+@operation("write")
+async def task_retry(daemon: Daemon, case: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Let a case go on that cannot by itself: a compensator that failed is tried again, an object that is
+    held goes to its task again (KA20).
+    """
+    run = find_run(daemon, case)
+    if run.engine.state_type is not CaseState:
+        cases = f"`{command(daemon, 'task where OBJECT')}` names the case of an object"
+        raise RequestError(f"run {case} of {run.name} is no case; {cases}")
+    await told(daemon, asker, run, "retry", {}, wait=None)
+    return {"case": case, "state": run.status}
+
+
+def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:
+    """An instance with which the asker may interfere. Raises RequestError, TaskRefusedError."""
+    run = find_run(daemon, eid)
+    if run.engine.state_type is not InstanceState:
+        listed = f"`{command(daemon, 'task')}` lists the tasks that are at work"
+        raise RequestError(f"run {eid} of {run.name} is no task: {listed}")
+    if not run.active:
+        raise TaskRefusedError("over", f"task {eid} of {run.name} is over: it is {run.status}")
+    person = onlooker(daemon, asker)
+    responsible = run.state.user if run.state is not None else ""
+    if person in (None, responsible, run.by) or daemon.agent.lookup.people.is_admin(str(person)):
+        return run
+    whose = f"{responsible}, " if responsible else ""
+    raise TaskRefusedError(
+        "not-responsible", f"task {eid} of {run.name} is for {whose}administrators, the home's owner and root"
+    )

@@ -1,0 +1,1 @@
+"""Commands that try definitions without doing anything: simulate, and check --explore."""

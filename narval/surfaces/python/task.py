@@ -1,0 +1,364 @@
+"""Programs in Python as tasks (K48–K60): `from narval import task`.
+
+The functions here are those of the task at hand: that of the action which runs, else the one whose handle is
+in NARVAL_TASK. A program of its own begins one by `init`, or has `run` do all of it. Where the source has
+an error value of -1, there are exceptions: `TaskRefusedError`, `RequestError`, `DaemonGoneError`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from lxml import etree
+
+from narval.errors import DaemonGoneError, RequestError, TaskRefusedError
+from narval.memory.elements.element import Element
+from narval.runtime.calls.context import current_call
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
+from narval.surfaces.control.task_handle import FOR_GOOD, SLICE, TASK, handle_in
+
+Given = str | bytes | Element | None
+
+
+class WorkObject:
+    """An object that a task has: its element, until it is given away (K59)."""
+
+    def __init__(self, element: Element, case: int) -> None:
+        self._element, self.case = element, case
+        self._gone = ""
+
+    @property
+    def element(self) -> Element:
+        """The element. Raises TaskRefusedError once the object was given away."""
+        if self._gone:
+            raise TaskRefusedError("gone", f"object {self._element.eid} is not yours any more: {self._gone}")
+        return self._element
+
+    @property
+    def eid(self) -> int:
+        """The number of the element."""
+        return self.element.eid
+
+    @property
+    def xml(self) -> bytes:
+        """Its bytes."""
+        return self.element.xml
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes of its root."""
+        return self.element.attributes
+
+    @property
+    def text(self) -> str:
+        """All text within it, joined."""
+        return self.element.text
+
+    def tree(self) -> etree._Element:
+        """A fresh lxml copy: altering it alters nothing else; `replace` of the task does."""
+        return self.element.tree()
+
+    def xpath(self, expression: str) -> Any:
+        """The result of an XPath 1.0 expression, as lxml gives it."""
+        return self.element.xpath(expression)
+
+    def give_away(self, why: str) -> None:
+        """Be no object of the task any more."""
+        self._gone = self._gone or why
+
+
+class ProgramTask:
+    """A task as the program sees it that works as one; as a context manager it ends with the block (K55)."""
+
+    def __init__(self, handle: str, home: str | Path | None = None, agent: str = "") -> None:
+        self.handle, self._home, self._agent = handle, home, agent
+        self.workobject: WorkObject | None = None
+        self._is_down = False
+
+    def __enter__(self) -> ProgramTask:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self._is_down:
+            self.down()
+
+    def get_work_object(self, timeout: float | None = None) -> WorkObject | None:
+        """The next object of the queue (K57), the task being in its initial state; None after `timeout`
+        seconds.
+
+        Without a timeout it waits for as long as it takes.
+        """
+        left = timeout
+        while True:
+            wait = SLICE if left is None else min(SLICE, left)
+            found = self._ask("task_get", wait=wait)
+            left = None if left is None else left - wait
+            if found["object"] is not None or (left is not None and left <= 0):
+                return self._has(found)
+
+    def _has(self, found: Mapping[str, Any]) -> WorkObject | None:
+        """Have the object that an answer tells of."""
+        before, eid = self.workobject, found["object"]
+        if eid is None:
+            self.workobject = None
+        elif before is None or before.element.eid != eid:
+            self.workobject = WorkObject(Element(eid, found["xml"].encode()), found["case"] or 0)
+        return self.workobject
+
+    def assert_(self, state: str) -> str:
+        """Move along an edge to a state (K49); the state that the task is in then. In a terminal one the
+        object is routed, and is no object of the task any more.
+        """
+        found = self._ask("task_assert", state=state, wait=FOR_GOOD)
+        return self._moved(found)
+
+    def _moved(self, found: Mapping[str, Any]) -> str:
+        if not found.get("object") and self.workobject is not None:
+            self.workobject.give_away(f"task {found['task']} has come to {found['state']}")
+            self.workobject = None
+        return str(found["state"])
+
+    def raise_event(
+        self,
+        event: str,
+        name: str = "",
+        *parameters: str,
+        mode: Literal["", "sync", "async"] = "",
+        element: Given = None,
+        with_object: bool = False,
+        users: Sequence[str] = (),
+        roles: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Raise an event within the task (K51), a global one (K41), or one at the type `name` (K52).
+
+        It may carry an element, or with `with_object` the task's own object, which is no object of the task
+        then (K59). Of a synchronous one `result` is done, expired or failed.
+        """
+        given = [_bytes(element)] if element is not None else []
+        more = {"users": list(users), "roles": list(roles), "elements": given, "with_object": with_object}
+        texts = [str(parameter) for parameter in parameters]
+        found: dict[str, Any] = self._ask(
+            "task_raise", event=event, name=name, parameters=texts, mode=mode, wait=FOR_GOOD, **more
+        )
+        if "state" in found:
+            self._moved(found)
+        elif with_object and self.workobject is not None:
+            self.workobject.give_away(f"it went with the event {event}")
+            self.workobject = None
+        return found
+
+    def wait_on_event(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
+        """Wait until an event is raised for the task (K53): its number and `parameters`; None after `timeout`
+        seconds. 0 is for as long as it takes (KA11).
+        """
+        return self._waited(event, timeout, end=False)
+
+    def wait_on_event_end(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
+        """Wait until the action of an event was done for the task (K54), as `wait_on_event` does; its
+        `result`.
+        """
+        return self._waited(event, timeout, end=True)
+
+    def _waited(self, event: str, timeout: float, *, end: bool) -> dict[str, Any] | None:
+        limit = timeout if timeout > 0 else None
+        found = self._ask("task_wait", event=event, end=end, timeout=limit, wait=FOR_GOOD)
+        return None if found["timed_out"] or found["event"] is None else found
+
+    def get_current_state(self) -> str:
+        """The state that the task is in (K50); "" without an object."""
+        return self._ask("task_state")["state"] or ""
+
+    def current_object(self) -> WorkObject | None:
+        """The object that the task has, as it is now; None without one (K60)."""
+        return self._has(self._ask("task_state"))
+
+    def replace(self, element: str | bytes | Element) -> WorkObject:
+        """Let a new version take the place of the object (K18)."""
+        if self.workobject is None and self.current_object() is None:
+            raise TaskRefusedError("no-object", "expected an object to be replaced; get one first")
+        assert self.workobject is not None
+        before = self.workobject
+        self._ask("add", elements=[_bytes(element)], replace=before.eid)
+        found = self.current_object()
+        before.give_away("another version has taken its place")
+        assert found is not None
+        return found
+
+    def down(self) -> None:
+        """End the task (K55); an object that it still has goes back to the queue."""
+        self._ask("task_down")
+        self._is_down = True
+        if self.workobject is not None:
+            self.workobject.give_away("the task is down")
+            self.workobject = None
+
+    def _ask(self, operation: str, **arguments: Any) -> Any:
+        """The answer of the home's daemon. Raises NarvalError."""
+        named = {"task": self.handle} if operation.startswith("task_") else {}
+        return _ask(self._home, self._agent, "", operation, **named, **arguments)
+
+
+# --- beginning --------------------------------------------------------------------------------------------
+
+
+def init(
+    name: str,
+    user: str = "",
+    role: str = "",
+    *,
+    lease: float | None = None,
+    home: str | Path | None = None,
+    agent: str = "",
+) -> ProgramTask:
+    """Begin a task of a type, in a role (K48); `user` for those who may act in another's name.
+
+    `home` is the folder whose daemon is asked, without it that of NARVAL_HOME. From then on it is the task at
+    hand.
+    """
+    global _own
+    limits = {} if lease is None else {"lease": lease}
+    found = _ask(home, agent, user, "task_init", name=name, role=role, **limits)
+    _own = ProgramTask(found["task"], home, agent)
+    return _own
+
+
+def current() -> ProgramTask:
+    """The task at hand: that of the action which runs, else that begun by `init`, else that of NARVAL_TASK.
+
+    Raises RequestError without any.
+    """
+    call = current_call()
+    if call is not None:
+        if call.home is None:
+            raise RequestError("a home in memory has no daemon that a task could ask; run it from a folder")
+        return ProgramTask(f"{call.run}.{call.id}", call.home, call.agent)
+    if _own is not None:
+        return _own
+    handle = handle_in(os.environ)
+    if not handle:
+        raise RequestError(f"there is no task at hand: call task.init(TYPE), or set {TASK}")
+    return ProgramTask(handle)
+
+
+_own: ProgramTask | None = None
+"""The task that this program has begun last."""
+
+
+def run(
+    name: str,
+    main: Callable[[WorkObject], object],
+    user: str = "",
+    role: str = "",
+    *,
+    timeout: float | None = 0.0,
+    home: str | Path | None = None,
+) -> int:
+    """Work as a task until its queue is empty (K60): `main` is called for each object; how many there were.
+
+    With `timeout` it ends when none has come for so many seconds, with None never. When `main` returns and
+    has asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the
+    object goes back to the queue if not.
+    """
+    done = 0
+    with init(name, user, role, home=home) as task:
+        while (found := task.get_work_object(timeout)) is not None:
+            try:
+                main(found)
+            except BaseException:
+                _fail(task)
+                raise
+            if task.workobject is not None or task.get_current_state():
+                _end(task)
+            done += 1
+    return done
+
+
+def _end(task: ProgramTask) -> None:
+    if task.workobject is not None:
+        task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
+
+
+def _fail(task: ProgramTask) -> None:
+    try:
+        if task.workobject is not None:
+            task.assert_("EXCEPTION")  # noqa: PT009
+    except (TaskRefusedError, DaemonGoneError):
+        pass
+
+
+# --- the task at hand -------------------------------------------------------------------------------------
+
+
+def get_work_object(timeout: float | None = None) -> WorkObject | None:
+    """The next object of the queue of the task at hand (K57)."""
+    return current().get_work_object(timeout)
+
+
+def current_object() -> WorkObject | None:
+    """The object of the task at hand (K60)."""
+    return current().current_object()
+
+
+def assert_(state: str) -> str:
+    """Move the task at hand to a state (K49)."""
+    return current().assert_(state)  # noqa: PT009
+
+
+def raise_event(event: str, name: str = "", *parameters: str, **more: Any) -> dict[str, Any]:
+    """Raise an event from the task at hand (K51, K52)."""
+    return current().raise_event(event, name, *parameters, **more)
+
+
+def wait_on_event(event: str, timeout: float = 0) -> dict[str, Any] | None:
+    """Wait for an event for the task at hand (K53)."""
+    return current().wait_on_event(event, timeout)
+
+
+def wait_on_event_end(event: str, timeout: float = 0) -> dict[str, Any] | None:
+    """Wait for the end of an event for the task at hand (K54)."""
+    return current().wait_on_event_end(event, timeout)
+
+
+def get_current_state() -> str:
+    """The state of the task at hand (K50)."""
+    return current().get_current_state()
+
+
+def down() -> None:
+    """End the task at hand (K55)."""
+    current().down()
+
+
+def exec(command: str | Sequence[str]) -> str:
+    """Run a program and wait for its end (K56); what it has written. Raises CalledProcessError."""
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def launch(command: str | Sequence[str]) -> int:
+    """Start a program, and do not wait for it (K56); its number."""
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True).pid
+
+
+def _ask(home: str | Path | None, agent: str, user: str, operation: str, **arguments: Any) -> Any:
+    found = Home.find(home)
+    socket = found.known_socket()
+    named = agent or os.environ.get("NARVAL_AGENT", "")
+    client = Client.reach(socket, acting_as=user, agent=named) if socket is not None else None
+    if client is None:
+        raise DaemonGoneError(f"no daemon serves {found.path}; start it with `narval run`")
+    with client:
+        return client.ask(operation, **arguments)
+
+
+def _bytes(given: str | bytes | Element) -> bytes:
+    if isinstance(given, Element):
+        return given.xml
+    return given.encode() if isinstance(given, str) else given
