@@ -178,8 +178,7 @@ def _woken(decision: ServerDecision, wake: str) -> None:
     elif what == waiting.WAIT:
         waiting.woken(decision, rest)
     else:
-        decision.fired = f"{what}/{rest}"
-        rules.look(decision, decision.state.events[int(what)], int(rest))
+        rules.woken(decision, decision.state.events[int(what)], int(rest))
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:

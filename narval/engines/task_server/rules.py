@@ -54,6 +54,16 @@ def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
     return dict(zip(rule.parameters, event.parameters, strict=False))
 
 
+def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Do what a moment was set for, or, where the clock was set back, wait for it again."""
+    wake, key = event.rules[number].wake, rule_key(event.id, number)
+    if wake is not None and decision.now < wake:
+        decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
+    else:
+        decision.fired = key
+        look(decision, event, number)
+
+
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Bring a rule to where it stands by the clock, whose action has not come."""
     rule, key = event.rules[number], rule_key(event.id, number)

@@ -140,8 +140,8 @@ class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class TaskServerState(RunState, omit_defaults=True):
     """The standing run of a task type, or of a global event.
 
-    `version` is the digest of what was loaded last; its file may be `gone`. Objects are named by the eid that they
-    had when they came here. `given` are those that instances have: the call that began the instance, or its
+    `version` is the digest of what was loaded last; its file may be `gone`. Objects are named by the eid
+    that they had when they came here. `given` are those that instances have: the call that began the instance, or its
     eid. `parts` are by parent (K20).
 
     `open` are the rules to be judged when somebody is in their state, `picky` those that are false for who
