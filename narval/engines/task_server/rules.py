@@ -317,8 +317,9 @@ def look_at_loose(decision: ServerDecision) -> None:
     """Bring the rules of events that are taken in no state any more to where they stand."""
     while decision.loose:
         event = decision.state.events.get(decision.loose.pop())
-        for number, rule in list(event.rules.items()) if event is not None else ():
-            if event is not None and not event.state and number in event.rules and rule.stage == "registered":
+        for number in list(event.rules) if event is not None else ():
+            rule = event.rules.get(number) if event is not None else None
+            if event is not None and rule is not None and rule.stage == "registered":
                 look(decision, event, number)
 
 
