@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
+from narval.engines.task_server.apply_events import put_worker
 from narval.engines.task_server.changes import (
     CalledOver,
     Enqueued,
@@ -27,7 +28,6 @@ from narval.engines.task_server.changes import (
     WorkerJoined,
     WorkerLeft,
 )
-from narval.engines.task_server.presence import put_worker
 from narval.engines.task_server.state import CalledInstance, Queued, TaskServerState, Worker
 
 

@@ -1,8 +1,8 @@
 """The engine of the standing runs of task types and global events (K21, K33, K41, K62).
 
-`queue` has the objects, `instances` those who work, `raising` and `rules` the events from their raise to
-their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait for each
-other, and `periodic` does what comes by itself.
+`queue` has the objects, `instances` those who work, `raising`, `rules` and `actions` the events from their
+raise to their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait
+for each other, and `periodic` does what comes by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines.commands import Command
 from narval.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
-from narval.engines.task_server import circles, instances, periodic, queue, raising, rules, waiting
+from narval.engines.task_server import actions, circles, instances, periodic, queue, raising, rules, waiting
 from narval.engines.task_server.apply import APPLY
 from narval.engines.task_server.apply import apply as apply
 from narval.engines.task_server.changes import (
@@ -160,7 +160,7 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
     state = decision.state
     if event.call in state.acts:
         identifier, number = read_key(state.acts[event.call])
-        rules.action_over(decision, state.events[identifier], number, event)
+        actions.action_over(decision, state.events[identifier], number, event)
     if event.call in state.called:
         instances.returned(decision, event)
     if event.call in state.withdrawing:
