@@ -34,6 +34,7 @@ from narval.engines.task.explain import render as render
 from narval.engines.task.explain import waiting_for as waiting_for
 from narval.engines.task.graph import graph as graph
 from narval.engines.task.state import InstanceState, ScriptFrame
+from narval.engines.task.structure import unreachable as unreachable
 from narval.engines.task.values import ScriptFault
 from narval.engines.view import View
 
@@ -41,6 +42,7 @@ kind = "task"
 definition_kind = TaskDefinition.kind
 changes = TaskChange.union()
 state_type = InstanceState
+instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
 
 LEASE = 3600.0
 """Seconds after which an instance is dead whose program has asked nothing (K58)."""
@@ -164,6 +166,8 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
     match purpose:
         case "take":
             life.given(decision, event, signal)
+        case "code" if not state.is_busy:
+            decision.free(reserved, well=False)
         case "code":
             life.code_back(decision, event, reserved)
         case "script":

@@ -281,7 +281,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan('project("a, b", x : y) project("b, c", x : z) difference(y, z : _)', "x"),
-            "4:70: difference: expected the attributes of all inputs to be the same: a, b in 'y', b, c here",
+            "4:68: difference: expected the attributes of all inputs to be the same: a, b in 'y', b, c here",
         ),
         (
             plan('subplan(1 : )'),
