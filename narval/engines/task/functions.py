@@ -199,7 +199,7 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
 
 def _tell_moved(decision: InstanceDecision, case: int, eid: int, target: str, event: str) -> None:
     told: dict[str, Plain] = {"object": eid, "type": target, "event": event}
-    decision.tell("moved", {"instance": decision.state.eid, **told}, run=case)
+    decision.tell("moved", {"instance": decision.state.eid, **told}, (eid,), run=case)
 
 
 # --- returns --------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.kinds import ASKING, KINDS
 from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION, FORWARD
+from narval.definitions.task.people import outcome_of
 from narval.engines import commands
 from narval.engines.events import Plain, Returned
 from narval.engines.task import ending, functions, moves, scripts
@@ -168,7 +169,8 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]
         outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
-        moves.walk(decision, decision.named(outcome))
+        ends = (name for name in definition.states if definition.is_terminal(name))
+        moves.walk(decision, next((name for name in ends if outcome_of(name) == outcome), outcome))
     else:
         moves.walk(decision, _end_of_work(decision))
 
@@ -236,8 +238,7 @@ def _send_routes(decision: InstanceDecision) -> None:
     """Tell the case where the object goes; after ABORT it waits for that, be it nowhere."""
     state = decision.state
     if state.case and (state.routes or ABORT in decision.definition.routes):
-        sent = moves.routed(decision, state.routes, state.object)
-        decision.tell("routed", {"object": state.object, **sent}, run=state.case, purpose="routed")
+        moves.tell_routes(decision, state.case, state.routes, state.object, "routed")
         decision.change(RoutesSent(0))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from narval.engines import commands
 from narval.engines.events import Plain
 from narval.engines.task import functions
@@ -103,11 +105,20 @@ def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") ->
     kept = bool(frame.carried) and (state.object == frame.carried or bool(routes and not why))
     if routes:
         if frame.case and not why:
-            sent = routed(decision, routes, frame.carried)
-            decision.tell("routed", {"object": frame.carried, **sent}, run=frame.case)
+            tell_routes(decision, frame.case, routes, frame.carried)
         decision.change(RoutesSent(frame.carried))
     value: dict[str, Plain] = {"result": "failed" if why else "done", "why": why, "kept": kept}
     decision.ask(commands.Answer(frame.signal, value))
+
+
+def tell_routes(
+    decision: InstanceDecision, case: int, routes: tuple[Route, ...], eid: int, purpose: str = ""
+) -> None:
+    """Tell a case where an object goes."""
+    sent = routed(decision, routes, eid)
+    rows: Any = sent["routes"]
+    along = dict.fromkeys((eid, *(row["object"] for row in rows)))
+    decision.tell("routed", {"object": eid, **sent}, tuple(along), run=case, purpose=purpose)
 
 
 def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> dict[str, Plain]:

@@ -23,6 +23,7 @@ from narval.engines.task_case.changes import (
     ObjectMoved,
     ObjectPut,
     RoutesKept,
+    VersionTold,
     WaiterGone,
     WithdrawalAsked,
 )
@@ -81,6 +82,10 @@ def _moved(state: CaseState, change: ObjectMoved) -> None:
     member.event = change.event
     if elsewhere:
         _count_visit(member, change.at_type)
+
+
+def _version_told(state: CaseState, change: VersionTold) -> None:
+    _is_now(state, change.object, change.now)
 
 
 def _is_now(state: CaseState, identity: int, now: int) -> None:

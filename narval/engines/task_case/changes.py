@@ -39,6 +39,13 @@ class ObjectMoved(CaseChange, frozen=True):
     event: str = ""
 
 
+class VersionTold(CaseChange, frozen=True):
+    """An object has been replaced by another version where it is."""
+
+    object: int
+    now: int
+
+
 class ObjectLeft(CaseChange, frozen=True):
     """An instance was done with an object: the terminal state is `result` (K28).
 

@@ -16,6 +16,7 @@ from narval.engines.task_case.changes import (
     ObjectMerged,
     ObjectMoved,
     RoutesKept,
+    VersionTold,
 )
 from narval.engines.task_case.decision import CaseDecision
 
@@ -117,6 +118,7 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
     state, said = decision.state, event.arguments
     object = _number(said.get("object"))
     identity = _identity(decision, object)
+    _tell_version(decision, identity, object)
     member, routes = state.members[identity], _routes(said)
     divided = _divided(decision, identity, member.now, said)
     _check(decision, identity, member.now, divided, routes)
@@ -133,6 +135,7 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
     """An object goes with an event to another type, or is back at it (K39). Raises MisdirectedError."""
     said = event.arguments
     identity = _identity(decision, said.get("object"))
+    _tell_version(decision, identity, _number(said.get("object")))
     if decision.state.members[identity].state in GOES_ON:
         type = _text(said.get("type")) or decision.state.members[identity].type
         carried = said.get("event")
@@ -206,13 +209,21 @@ def _check(
 
 def _identity(decision: CaseDecision, *objects: Plain) -> int:
     """The identity of an object of the case, given what it is or was. Raises MisdirectedError."""
-    known = decision.state.objects
+    known, members = decision.state.objects, decision.state.members
     for object in objects:
         if isinstance(object, int) and object in known:
             return known[object]
-        if isinstance(object, int) and object in decision.state.members:
+        if isinstance(object, int) and object in members:
             return object
+    for identity, member in members.items():  # it was replaced since the case heard of it
+        if decision.view.current(member.now) in objects:
+            return identity
     raise MisdirectedError("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
+
+
+def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
+    if object not in (identity, decision.state.members[identity].now):
+        decision.change(VersionTold(identity, object))
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> tuple[Divided, ...]:

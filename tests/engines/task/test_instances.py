@@ -238,7 +238,7 @@ def test_K6_a_person_answers_and_the_answer_walks() -> None:
     run = said.works_on()
     call = said.call_for("g.one")
     assert (call.kind, call.nearby[0]) == ("work", (said.states[run].object,))
-    answer = said.add('<decision outcome="FORWARD" by="ann"/>')
+    answer = said.add('<decision outcome="forward" by="ann"/>')
     said.answer(call, eids=(answer,))
     assert (said.entered(), said.state(run)) == (["b", "FORWARD"], "done")
 

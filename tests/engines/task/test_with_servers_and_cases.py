@@ -1,0 +1,246 @@
+"""Tasks as written, with servers and cases: what the three engines say to each other fits (K39, K47)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.definitions.action.definition import Input, Output
+from narval.definitions.kinds import parse
+from narval.engines.commands import Call
+from narval.engines.effects import InForce
+from narval.engines.events import Caller, Failure, OutputElement, PersonsAct, Started
+from narval.engines.task import engine as instances
+from narval.engines.task_case import engine as cases
+from narval.engines.task_server import engine as servers
+from narval.source.text import Source
+from tests.engines.dialogue import Dialogue, action
+
+
+class Works(Dialogue):
+    """The types of a text at work: each has its server, and what they call begins by itself."""
+
+    def __init__(self, text: str, *others: Any) -> None:
+        super().__init__(*others)
+        parsed = parse(Source("g.task", text.encode()))
+        assert not parsed.faults, parsed.faults
+        self.library = self.library.replace(parsed.definitions)
+        for definition in self.library.of("task").values():
+            self.standing[definition.full_name] = self.begins_run(servers, definition)
+        self.heard = []
+        self._begin_called()
+
+    def begins_run(
+        self, engine: Any, definition: Any, elements: Any = (), caller: Caller | None = None, **given: Any
+    ) -> int:
+        run = self.memory.next_eid
+        self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
+        self.states[run], self._replayed[run] = (engine.begin(run, definition) for _ in "12")
+        self.in_force[run] = InForce()
+        self.memory.show_run(run, engine.kind, self._rendered)
+        super().tell(run, Started(self._next(), self.now, elements, caller, environment=given))
+        self._begin_called()
+        return run
+
+    def tell(self, run: int, event: Any) -> None:
+        super().tell(run, event)
+        heard = self.heard
+        self._begin_called()
+        self.heard = [*heard, *(later for later in self.heard if later not in heard)]
+
+    def _begin_called(self) -> None:
+        """Begin what is called, and tell who called of what is over."""
+        while True:
+            told = [run for run in self.finished if self._owes(run)]
+            for run in told:
+                caller, finish = self.callers[run], self.finished[run]
+                assert caller is not None, run
+                of, call = self.calls[caller.call]
+                problem = Failure(f"run-{finish.phase}", finish.state) if finish.phase != "done" else None
+                self.answer(call, eids=finish.eids, problem=problem)
+            begun = {caller.call for caller in self.callers.values() if caller is not None}
+            asked = [(of, call) for of, call in self.calls.values() if call.kind == "task"]
+            new = [(of, call) for of, call in asked if call.call not in begun]
+            for of, call in new:
+                definition = self.library.get("task", call.name)
+                given: Any = (call.payload or {}).get("environment", {})
+                caller = Caller(of, call.step, call.call, call.nearby)
+                self.begins_run(instances, definition, call.elements, caller, **given)
+            if not told and not new:
+                return
+
+    def _owes(self, run: int) -> bool:
+        caller = self.callers[run]
+        return caller is not None and caller.call in self.calls
+
+    def put(self, name: str, xml: str) -> int:
+        """An object is put to a type; its case."""
+        return self.begins_run(cases, self.library.get("task", name), (self.add(xml),))
+
+    def asks(self, run: int, signal: str, /, **arguments: Any) -> dict[str, Any]:
+        self.said_by = {"act": PersonsAct("task")}
+        try:
+            return self.says(run, signal, **arguments)
+        finally:
+            self.said_by = {}
+
+    def at_work(self, name: str) -> list[int]:
+        """The instances of a type that are not over."""
+        active = [run for run, engine in self.engines.items() if engine is instances]
+        return [run for run in active if run not in self.finished and self.name_of(run) == name]
+
+    def call_for(self, called: str) -> Call:
+        (found,) = [
+            call
+            for _, call in self.calls.values()
+            if call.name == called and call.kind not in ("task", "signal")
+        ]
+        return found
+
+
+PURCHASE = """
+TASK TYPE order
+  COMPENSATED BY unorder
+  INVOCATION: AUTO
+  INITIAL new
+  STATE new EXPOSED
+    ON ASSERT { assert(FORWARD); }
+    ON EVENT go GOTO FORWARD
+  ON FORWARD
+    if (obj.amount > 100) route(check);
+    else route(pay);
+
+TASK TYPE unorder
+  INVOCATION: COMPENSATION
+  COMPENSATION TO order
+  TASK CODE "exec:unorder"
+  INITIAL undoing
+  STATE undoing EXPOSED
+    ON EVENT done GOTO FORWARD
+
+TASK TYPE check
+  ROLES: clerk
+  INITIAL looking
+  STATE looking EXPOSED
+    ON EVENT fine GOTO FORWARD
+    ON EVENT bad GOTO ABORT
+  ON FORWARD
+    route(pay);
+
+TASK TYPE pay
+  INITIAL waiting
+  STATE waiting EXPOSED
+    ON EVENT paid (how)
+      CONDITION "$object/@amount > 1"
+      ACTION { if (how == "cash") assert(COMMIT); else assert(ABORT); }
+    ON EVENT settle GOTO COMMIT
+    ON EVENT refuse GOTO ABORT
+"""
+
+
+def test_K43_a_purchase_is_paid() -> None:
+    said = Works(PURCHASE)
+    case = said.put("g.order", "<order amount='50'/>")
+    run = said.begins_run(instances, said.library.get("task", "g.pay"), program="yes")
+    got = said.asks(run, "get")
+    assert got["state"] == "waiting"
+    server = said.standing["g.pay"]
+    said.asks(server, "raise", event="paid", parameters=["cash"])
+    assert (said.state(case), said.states[run].stage) == ("committed", "")
+    said.asks(run, "down")
+    assert said.state(run) == "done"
+
+
+def test_K47_a_purchase_is_aborted_and_its_order_compensated() -> None:
+    said = Works(PURCHASE)
+    case = said.put("g.order", "<order amount='500'/>")
+    answer = said.add('<decision outcome="abort" by="ann"/>')
+    said.answer(said.call_for("g.check"), eids=(answer,))
+    assert said.state(case) not in ("committed", "aborted")
+    said.answer(said.call_for("unorder"), value={"status": 0})
+    assert said.state(case) == "aborted"
+    assert said.at_work("g.check") == []
+
+
+def test_K16_what_is_stopped_begins_again() -> None:
+    said = Works(PURCHASE)
+    case = said.put("g.order", "<order amount='500'/>")
+    (first,) = said.at_work("g.check")
+    said.asks(first, "stop", why="wrong person")
+    said.answer(said.call_for("g.check"), abandoned=True)
+    (second,) = said.at_work("g.check")
+    assert second != first
+    said.answer(said.call_for("g.check"), eids=(said.add('<decision outcome="forward"/>'),))
+    assert said.state(case) == "active", said.states[case]
+
+
+STAMP = action("m.stamp", [Input("w", "order", outdates=True)], [Output("o", "order")])
+
+STAMPED = """
+TASK TYPE stamp
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { m.stamp(); }
+    ON EVENT go GOTO FORWARD
+    ON EVENT pass GOTO passing
+    ON EVENT leave GOTO EXCEPTION
+  STATE passing EXPOSED
+    ON ASSERT { raise(next, bring, object); }
+    ON EVENT go GOTO FORWARD
+  ON FORWARD
+    route(next);
+
+TASK TYPE next
+  INITIAL b
+  STATE b EXPOSED
+    ON EVENT go GOTO COMMIT
+    ON EVENT bring CONDITION "$carried/@stamp" ACTION { route(last); }
+    ON EVENT bring_it () CONDITION ACTION { assert(COMMIT); }
+
+TASK TYPE last
+  INVOCATION: AUTO
+  INITIAL c
+  STATE c EXPOSED
+    ON ASSERT { assert(COMMIT); }
+    ON EVENT go GOTO COMMIT
+"""
+
+
+def stamped() -> tuple[Works, int, int]:
+    said = Works(STAMPED, STAMP)
+    case = said.put("g.stamp", "<order/>")
+    (run,) = said.at_work("g.stamp")
+    said.answer(said.call_for("m.stamp"), elements=(OutputElement(b'<order stamp="red"/>'),))
+    return said, case, run
+
+
+def test_an_object_that_was_replaced_is_known_to_its_case() -> None:
+    said, case, run = stamped()
+    said.asks(run, "raise-edge", event="go")
+    assert (said.state(run), said.state(case)) == ("done", "active")
+    program = said.begins_run(instances, said.library.get("task", "g.next"), program="yes")
+    got = said.asks(program, "get")
+    assert said.xml(got["object"]) == '<order stamp="red"/>'
+    said.asks(program, "assert", state="COMMIT")
+    assert said.state(case) == "committed"
+
+
+def test_K16_an_object_that_was_rolled_back_is_known_to_its_case() -> None:
+    said, _, run = stamped()
+    said.asks(run, "stop")
+    (again,) = said.at_work("g.stamp")
+    assert said.xml(said.states[again].object) == "<order/>"
+    said.answer(said.call_for("m.stamp"), elements=(OutputElement(b'<order stamp="blue"/>'),))
+    said.asks(again, "raise-edge", event="go")
+    program = said.begins_run(instances, said.library.get("task", "g.next"), program="yes")
+    assert said.xml(said.asks(program, "get")["object"]) == '<order stamp="blue"/>'
+
+
+def test_K39_an_object_that_was_replaced_goes_with_an_event() -> None:
+    said, case, run = stamped()
+    other = said.put("g.next", "<order/>")
+    program = said.begins_run(instances, said.library.get("task", "g.next"), program="yes")
+    said.asks(program, "get")
+    said.asks(run, "raise-edge", event="pass")
+    assert said.states[run].object == 0
+    assert (said.state(case), said.state(other)) == ("committed", "active")
