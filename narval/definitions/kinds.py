@@ -111,6 +111,7 @@ KINDS: dict[str, Kind] = {
         engine="narval.engines.task",
         run="task",
         suffixes=(".task",),
+        warns=True,
         node=False,
         besides={"task-server": "narval.engines.task_server", "task-case": "narval.engines.task_case"},
         standing="task-server",

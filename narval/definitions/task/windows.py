@@ -50,6 +50,11 @@ class Window(msgspec.Struct, frozen=True, tag=True):
     value: Duration | ClockTime | Parameter
     qualifier: Literal["", "RELATIVE", "ABSOLUTE"] = ""
 
+    @property
+    def is_of_clock(self) -> bool:
+        """True if its value, unless an event brings it, is a reading of the clock (KA2)."""
+        return self.qualifier == "ABSOLUTE" or (not self.qualifier and isinstance(self.value, ClockTime))
+
 
 class AllOf(msgspec.Struct, frozen=True, tag=True):
     """The times that are in all of them: AND."""

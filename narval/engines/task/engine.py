@@ -34,6 +34,7 @@ from narval.engines.task.explain import render as render
 from narval.engines.task.explain import waiting_for as waiting_for
 from narval.engines.task.graph import graph as graph
 from narval.engines.task.state import InstanceState, ScriptFrame
+from narval.engines.task.structure import unreachable as unreachable
 from narval.engines.task.values import ScriptFault
 from narval.engines.view import View
 
