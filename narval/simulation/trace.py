@@ -46,6 +46,10 @@ class Trace:
         new, self._shown = self.lines[self._shown :], len(self.lines)
         return new
 
+    def kind(self, run: int) -> str:
+        """The kind of a run."""
+        return self._kinds.get(run, "")
+
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         name = self._names[batch.agent]
@@ -75,6 +79,7 @@ class AgentTrace:
         self.phases: dict[int, tuple[str, str]] = {}
         """The definition that each run follows, and its phase, of forgotten runs too."""
         self._names: dict[int, str] = {}
+        self._kinds: dict[int, str] = {}
         self._started: dict[int, Started] = {}
         self._errors: dict[int, str] = {}
 
@@ -82,9 +87,14 @@ class AgentTrace:
         """The name of the definition that a run follows."""
         return self._names.get(run, "")
 
+    def kind(self, run: int) -> str:
+        """The kind of a run."""
+        return self._kinds.get(run, "")
+
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
+        self._kinds.update((row.eid, row.kind) for row in batch.runs)
         by_engines = {
             command.element.eid
             for advance in batch.journal

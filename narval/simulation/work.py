@@ -101,7 +101,7 @@ class ActsOfPeople:
             new = list(islice(trace.phases.items(), self._seen[agent], None))
             self._seen[agent] = len(trace.phases)
             for run, (name, _) in new:
-                for at, act in enumerate(self._acts):
+                for at, act in enumerate(self._acts if trace.kind(run) == "work" else ()):
                     if act.work == name and (act.times is None or self._done[at] < act.times):
                         self._done[at] += 1
                         work = partial(self._do, act, agent, run)
