@@ -46,10 +46,6 @@ class Trace:
         new, self._shown = self.lines[self._shown :], len(self.lines)
         return new
 
-    def kind(self, run: int) -> str:
-        """The kind of a run."""
-        return self._kinds.get(run, "")
-
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         name = self._names[batch.agent]

@@ -26,6 +26,7 @@ from narval.definitions.task.script import (
     ScriptPath,
     ScriptValue,
     Statement,
+    calls_in,
 )
 from narval.definitions.task.states import StateTable
 from narval.errors import Fault, PatternError
@@ -203,16 +204,6 @@ def command_of(text: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("it is empty; write the program and its arguments")
     return words
-
-
-def calls_in(script: Script) -> Iterator[Perform]:
-    """All the calls of a script, in the order of the file."""
-    for statement in script:
-        if isinstance(statement, Perform):
-            yield statement
-        else:
-            yield from calls_in(statement.then)
-            yield from calls_in(statement.otherwise)
 
 
 def routes_from(script: Script) -> bool:
