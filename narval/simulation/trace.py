@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from narval.definitions.kinds import ASKING, KINDS
 from narval.engines import commands as asked
 from narval.engines.events import Started, TimerFired
 from narval.engines.registry import is_runnable
@@ -74,8 +75,9 @@ class AgentTrace:
         self.last = ""
         self.phases: dict[int, tuple[str, str]] = {}
         """The definition that each run follows, and its phase, of forgotten runs too."""
+        self.items: dict[int, str] = {}
+        """The work that each item of people follows."""
         self._names: dict[int, str] = {}
-        self._kinds: dict[int, str] = {}
         self._started: dict[int, Started] = {}
         self._errors: dict[int, str] = {}
 
@@ -83,14 +85,10 @@ class AgentTrace:
         """The name of the definition that a run follows."""
         return self._names.get(run, "")
 
-    def kind(self, run: int) -> str:
-        """The kind of a run."""
-        return self._kinds.get(run, "")
-
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
-        self._kinds.update((row.eid, row.kind) for row in batch.runs)
+        self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
         by_engines = {
             command.element.eid
             for advance in batch.journal

@@ -23,6 +23,9 @@ OF_TASKS = {"bank", "fax"}
 OF_PEOPLE = "purchase"
 """The example that has a page of its own, docs/people.md (P88)."""
 
+FORMS = ("process", "task")
+"""The other forms that it has."""
+
 EXAMPLES = sorted(
     path
     for path in (ROOT / "recipes" / "examples").iterdir()
@@ -47,8 +50,8 @@ def names(paths: list[Path]) -> list[str]:
 
 def test_each_example_has_a_scenario() -> None:
     scenarios = sorted((ROOT / "scenarios" / "examples").glob("*.xml"))
-    others = {OF_AGENTS, OF_PEOPLE, f"{OF_PEOPLE}.process", *OF_TASKS}
-    assert {*names(scenarios)} == {*names(EXAMPLES), *others}
+    forms = [f"{OF_PEOPLE}.{form}" for form in FORMS]
+    assert {*names(scenarios)} == {*names(EXAMPLES), OF_AGENTS, OF_PEOPLE, *forms, *OF_TASKS}
     for path in scenarios:  # the household begins with what its files declare
         is_empty = 'memory="empty"' in path.read_text(encoding="utf-8")
         assert is_empty == (path.stem != OF_AGENTS)

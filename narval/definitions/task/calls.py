@@ -27,6 +27,7 @@ from narval.definitions.task.script import (
     ScriptValue,
     Statement,
     calls_in,
+    is_object,
 )
 from narval.definitions.task.states import StateTable
 from narval.errors import Fault, PatternError
@@ -119,7 +120,7 @@ class ScriptRules:
         if call.name == "route":
             refer_to_type(self._reading, (call.line, call.column), target, what, self._group)
             return
-        event, count = _text(arguments[1]), len(arguments) - 2
+        event, count = _text(arguments[1]), sum(not is_object(operand) for operand in arguments[2:])
         self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
 
     def _refer_to_event(self, call: Perform, target: str, what: str, complaints: Complaints) -> None:

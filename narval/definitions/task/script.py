@@ -55,6 +55,12 @@ Statement = Perform | Choice
 Script = tuple[Statement, ...]
 """Statements, in order; blocks in braces stand in their place."""
 
+THE_OBJECT = frozenset({"obj", "object", "workobject"})
+"""The words for the work object itself; what follows one with a dot is of the object."""
+
+CARRIED = "carried"
+"""The word for the object that an event brought."""
+
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
 """The functions of scripts beside actions."""
 
@@ -67,3 +73,8 @@ def calls_in(script: Script) -> Iterator[Perform]:
         else:
             yield from calls_in(statement.then)
             yield from calls_in(statement.otherwise)
+
+
+def is_object(operand: Operand) -> bool:
+    """True of the work object itself, which an event carries if it is an argument of `raise` (K39)."""
+    return isinstance(operand, ScriptPath) and len(operand.names) == 1 and operand.names[0] in THE_OBJECT

@@ -42,6 +42,7 @@ kind = "task"
 definition_kind = TaskDefinition.kind
 changes = TaskChange.union()
 state_type = InstanceState
+instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
 
 LEASE = 3600.0
 """Seconds after which an instance is dead whose program has asked nothing (K58)."""

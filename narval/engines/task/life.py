@@ -110,7 +110,7 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
 def begin(decision: InstanceDecision, eid: int, case: int) -> None:
     """Begin with an object, or with none: assert the initial state."""
     decision.change(ObjectTaken(decision.event.at, eid, case))
-    if eid:
+    if eid and eid not in decision.state.first:
         decision.add_to_context((eid,))
     moves.enter(decision, decision.definition.initial)
 

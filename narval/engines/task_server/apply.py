@@ -91,14 +91,14 @@ def _taken_out(state: TaskServerState, eid: int) -> Queued | None:
 def _take_parked(state: TaskServerState, change: TakeParked) -> None:
     _let_go(state, change.instance)
     state.takers[change.instance] = change.signal
-    put_worker(state, change.instance, replace(state.workers[change.instance], take=change.signal))
+    put_worker(state, change.instance, replace(state.workers[change.instance], take=change.signal, took=""))
 
 
 def _object_given(state: TaskServerState, change: ObjectGiven) -> None:
-    state.takers.pop(change.instance, None)
+    took = state.takers.pop(change.instance, "")
     queued = _taken_out(state, change.object) if change.object else None
     case = queued.case if queued is not None else 0
-    worker = replace(state.workers[change.instance], object=change.object, case=case, take="")
+    worker = replace(state.workers[change.instance], object=change.object, case=case, take="", took=took)
     put_worker(state, change.instance, worker)
     if change.object:
         state.given[change.object] = str(change.instance)

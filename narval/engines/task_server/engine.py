@@ -130,8 +130,7 @@ def _gone(decision: ServerDecision, event: Signalled) -> None:
     elif signal in state.waits:
         waiting.gone(decision, signal)
     else:
-        for instance in [known for known, parked in state.takers.items() if parked == signal]:
-            instances.leave(decision, instance, "its program is gone")
+        instances.gone(decision, event.sender, signal)
 
 
 _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {

@@ -85,6 +85,16 @@ def leave(decision: ServerDecision, instance: int, why: str) -> None:
     rules.abandon(decision, instance)
 
 
+def gone(decision: ServerDecision, instance: int, signal: str) -> None:
+    """Know an instance no more that gave up asking for an object, be it that it was given one meanwhile."""
+    worker = decision.state.workers.get(instance)
+    if worker is None or signal not in (worker.take, worker.took):
+        return
+    leave(decision, instance, "its program is gone")
+    if worker.object and signal == worker.took:
+        queue.enqueue(decision, worker.object, worker.case, front=True)
+
+
 # --- instances that the server calls ----------------------------------------------------------------------
 
 
@@ -131,7 +141,10 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     """Know that an instance is over that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
+    had = called.object if problem and state.given.get(called.object) == event.call else 0
     decision.change(CalledOver(decision.now, event.call, problem))
+    if had:  # it broke down, or never began: only the case can tell if the object went on
+        queue.tell_lost(decision, had, called.case, problem)
     if called.instance:
         rules.abandon(decision, called.instance)
     raised = state.events.get(called.event)

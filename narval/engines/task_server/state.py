@@ -37,7 +37,7 @@ class Worker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that works: since when, in which state that has rules, on which object.
 
     `call` began it, if the server did. `acting` is the rule whose action it does, `take` the signal by which
-    it waits for an object.
+    it waits for an object, `took` the one by which it was given that which it has.
     """
 
     since: float
@@ -50,6 +50,7 @@ class Worker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     program: bool = False
     acting: str = ""
     take: str = ""
+    took: str = ""
 
 
 class Present(msgspec.Struct, omit_defaults=True):

@@ -451,3 +451,26 @@ def test_K51_a_script_raises_the_event_of_an_edge() -> None:
     said = Instances(moved)
     said.works_on()
     assert said.entered() == ["a", "b"]
+
+
+# --- for people -----------------------------------------------------------------------------------------
+
+
+def test_K31_what_it_waits_for_and_where_it_is_are_told() -> None:
+    said = Instances(LISTENS)
+    run = said.works_on()
+    (definition, found), engine = (said.definitions[run], said.states[run]), said.engines[run]
+    waits = [(wait.what, wait.text) for wait in engine.waiting_for(definition, found, {})]
+    assert waits == [
+        ("signal", 'ON EVENT tick (t) CONDITION ACTION { exec("echo tick"); assert(b); }'),
+        ("signal", "a move along an edge: to-b to b, to-FORWARD to FORWARD"),
+    ]
+    assert engine.explain(definition, found, "a") == f"it is in state a with object {found.object}"
+    assert engine.explain(definition, found, "b").endswith("not in b; edges lead to it from a")
+    assert engine.explain(definition, found, "elsewhere") is None
+    drawn = engine.graph(definition, found)
+    assert [node.id for node in drawn.parts if hasattr(node, "shape")] == ["a", "b", "FORWARD"]
+    said.asks(run, "stop", why="the shop is shut")
+    assert engine.explain(definition, found, None) == (
+        f"it ended in state a with object {found.object}; its object went back to the queue: the shop is shut"
+    )

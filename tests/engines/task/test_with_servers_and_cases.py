@@ -6,6 +6,7 @@ from typing import Any
 
 from narval.definitions.action.definition import Input, Output
 from narval.definitions.kinds import parse
+from narval.definitions.library import check_targets
 from narval.engines.commands import Call
 from narval.engines.effects import InForce
 from narval.engines.events import Caller, Failure, OutputElement, PersonsAct, Started
@@ -24,6 +25,7 @@ class Works(Dialogue):
         parsed = parse(Source("g.task", text.encode()))
         assert not parsed.faults, parsed.faults
         self.library = self.library.replace(parsed.definitions)
+        assert not check_targets(parsed.references, self.library)
         for definition in self.library.of("task").values():
             self.standing[definition.full_name] = self.begins_run(servers, definition)
         self.heard = []
