@@ -50,14 +50,18 @@ def _finished(answer: Row) -> None:
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
-@command("retry", example="narval task retry 57", alters=True)
+@command("retry", example="narval task retry 57\nnarval task retry 57 --type bank.scan", alters=True)
 @click.argument("case", type=int)
-def retry(session: Session, case: int) -> None:
+@click.option("--object", "object", type=int, metavar="OBJECT", help="Only this object of the case.")
+@click.option(
+    "--type", "name", default="", metavar="TYPE", help="Put it to this type, not to the one it was at."
+)
+def retry(session: Session, case: int, object: int | None, name: str) -> None:
     """Let a case go on that cannot by itself.
 
     A compensator that failed is tried again, and an object that is held goes to its task again.
     """
-    answer = session.ask("task_retry", case=case)
+    answer = session.ask("task_retry", case=case, object=object, name=name)
     session.give(answer, lambda found: click.echo(clean(f"case {found['case']} is {found['state']}")))
 
 
