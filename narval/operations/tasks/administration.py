@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.engines.events import Plain
 from narval.engines.task.state import InstanceState
 from narval.engines.task_case.state import CaseState
 from narval.errors import RequestError, TaskRefusedError
@@ -44,17 +43,16 @@ async def task_finish(
 
 @operation("write")
 async def task_retry(
-    daemon: Daemon, case: int, object: int | None = None, name: str = "", *, asker: Asker = PROGRAM
+    daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Let a case go on that cannot by itself (KA20): a compensator that failed is tried again; what is held, or
-    that `object` of it, goes to its task again, or to the type `name`.
+    """Let a case go on that cannot by itself: a compensator that failed is tried again, each `object` that is
+    held, or one alone, goes to its task again, or to the type `to` (KA16, KA20).
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:
         cases = f"`{command(daemon, 'task where OBJECT')}` names the case of an object"
         raise RequestError(f"run {case} of {run.name} is no case; {cases}")
-    arguments: dict[str, Plain] = {"object": object or 0, "type": name}
-    await told(daemon, asker, run, "retry", arguments, wait=None)
+    await told(daemon, asker, run, "retry", {"object": object, "type": to}, wait=None)
     return {"case": case, "state": run.status}
 
 

@@ -50,18 +50,17 @@ def _finished(answer: Row) -> None:
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
-@command("retry", example="narval task retry 57\nnarval task retry 57 --type bank.scan", alters=True)
+@command("retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
 @click.argument("case", type=int)
-@click.option("--object", "object", type=int, metavar="OBJECT", help="Only this object of the case.")
-@click.option(
-    "--type", "name", default="", metavar="TYPE", help="Put it to this type, not to the one it was at."
-)
-def retry(session: Session, case: int, object: int | None, name: str) -> None:
+@click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
+@click.option("--to", default="", metavar="TYPE", help="Where it goes, rather than to its task again.")
+def retry(session: Session, case: int, object: int, to: str) -> None:
     """Let a case go on that cannot by itself.
 
-    A compensator that failed is tried again, and an object that is held goes to its task again.
+    A compensator that failed is tried again, and an object that is held goes to its task again. One that no
+    script has routed needs to be told where it goes.
     """
-    answer = session.ask("task_retry", case=case, object=object, name=name)
+    answer = session.ask("task_retry", case=case, object=object, to=to)
     session.give(answer, lambda found: click.echo(clean(f"case {found['case']} is {found['state']}")))
 
 
