@@ -36,8 +36,8 @@ from narval.runtime.home.settings import Settings
 
 
 class FlowFile(NamedTuple):
-    """A dataflow of a file, with the functions of the modules around it, the settings it goes by, and the folder
-    at which relative paths begin. In a home, `keep` is the file of the store of dataflows.
+    """A dataflow of a file, with the functions of the modules around it, the settings it goes by, and the
+    folder at which relative paths begin. In a home, `keep` is the file of the store of dataflows.
     """
 
     definition: DataflowDefinition
