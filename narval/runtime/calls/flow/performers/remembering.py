@@ -9,9 +9,9 @@ import msgspec
 from narval.definitions.reading.durations import read_duration
 from narval.engines.dataflow.batches import FlowError, TupleBatch, batch_of, position, text_of
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.recording import WorkRecord
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.recording import WorkRecord
+from narval.runtime.calls.flow.performers.tools import FlowTools
 
 NEW, CHANGED, SAME = "new", "changed", "same"
 

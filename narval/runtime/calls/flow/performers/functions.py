@@ -8,7 +8,14 @@ from typing import Any
 
 from narval.engines.dataflow.batches import BATCH, VALUE, FlowError, Row, Schema, TupleBatch, batch_of, plain
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Function, Give, UserCode, in_batches, only_output
+from narval.runtime.calls.flow.performers.performing import (
+    FlowAnswer,
+    Function,
+    Give,
+    UserCode,
+    in_batches,
+    only_output,
+)
 
 
 def given(schema: Schema, row: Row) -> Any:
