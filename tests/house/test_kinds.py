@@ -35,6 +35,7 @@ ALLOWED: dict[str, str] = {
     "narval.simulation.names": "recipe and work are attributes of scenarios",
     "narval.runtime.home.people_file": "work is what a rule of the home asks (P73)",
     "narval.surfaces.cli": "automaton and dataflow are commands",
+    "narval.surfaces.cli.foreground.dataflow": "a dataflow is called a plan in its file",
     "narval.surfaces.cli.memory": "a home is opened to work",
     "narval.surfaces.cli.session": "a home is opened to work",
 }

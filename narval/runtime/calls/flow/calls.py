@@ -24,7 +24,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import Target, call
-from narval.runtime.calls.flow.documents import Gathered, inputs_of
+from narval.runtime.calls.flow.documents import GatheredOutputs, inputs_of
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
@@ -107,7 +107,7 @@ class FlowCalls:
             agent, run, _ = known.split(" ", 2)
             return agent == self._id and run not in over
 
-        allow, gathered = call().fetch_allow, Gathered(MOST_GIVEN)
+        allow, gathered = call().fetch_allow, GatheredOutputs(MOST_GIVEN)
         home = self._targets.home
         print_line = partial(_shown, definition.full_name)
 
@@ -157,7 +157,7 @@ class FlowCalls:
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:
-    """What passed through the operators of a plan, over all its frames, as the run records it."""
+    """Count what passed through the operators of a plan, over all its frames, as the run records it."""
     return [
         {
             "key": passed.key,

@@ -58,7 +58,7 @@ class Remember:
             await give(FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED))
 
     def _seen(self, key: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """What a tuple is, and as what it was seen before."""
+        """Judge a tuple; the verdict, and as what it was seen before."""
         work = self._record.key(key, sorted(fields.items()))
         known = self._record.answers(work)
         if known is not None:
