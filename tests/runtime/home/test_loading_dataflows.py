@@ -129,7 +129,7 @@ def test_T6_types_are_those_of_narval_and_of_modules(tmp_path: Path) -> None:
     (tmp_path / "modules" / "geo.py").write_text(module, encoding="utf-8")
     assert faults(Loader(tmp_path).load()) == [
         "recipes/others.plan:1:26: there is no type 'Mapp'; did you mean 'Map'?",
-        "recipes/others.plan:1:43: show: place: expected Map, found 'place', of type Mapp",
+        "recipes/others.plan:1:44: show: place: expected Map, found 'place', of type Mapp",
     ]
 
 
