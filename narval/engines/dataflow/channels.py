@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import STREAMED
 from narval.engines.dataflow.batches import VALUE, Relation, Row, Schema, TupleBatch, aligned
@@ -190,3 +190,31 @@ def outlet_of(channel: Channel, spill: Spill) -> AnyOutlet:
     if channel.type == STREAMED:
         return StreamOutlet(channel)
     return RelationOutlet(channel, spill) if channel.type == "Relation" else ValueOutlet(channel)
+
+
+Ended = Literal["finished", "cancelled", "failed"]
+ENDED = frozenset({"finished", "cancelled", "failed"})
+"""The states of operators that are over."""
+
+
+class GateClauses:
+    """The enablements that a call produces: at its first firing, on success, on error (TA1)."""
+
+    __slots__ = ("enable", "on_error", "started")
+
+    def __init__(self, started: list[AnyOutlet], enable: list[AnyOutlet], on_error: list[AnyOutlet]) -> None:
+        self.started, self.enable, self.on_error = started, enable, on_error
+
+    def begin(self) -> None:
+        """Give what the first firing enables."""
+        for outlet in self.started:
+            outlet.give(True)
+
+    def end(self, state: Ended) -> None:
+        """Give what success or an error enables, and cancel the rest."""
+        for when, outlets in (("finished", self.enable), ("failed", self.on_error), ("", self.started)):
+            for outlet in outlets:
+                if when == state:
+                    outlet.give(True)
+                else:
+                    outlet.cancel()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.dataflow.definition import STREAMED, DataRef, OperatorCall
-from narval.engines.dataflow.channels import Channel
-from narval.engines.dataflow.firing import ENDED, WAIT, Gate
+from narval.engines.dataflow.channels import ENDED, Channel
+from narval.engines.dataflow.firing import WAIT, Gate
 from narval.engines.dataflow.operators.outside import Outside
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.channels import AnyOutlet, Channel, Consumer, outlet_of
-from narval.engines.dataflow.firing import ENDED, Gate, GateClauses, Inlet, Key
+from narval.engines.dataflow.channels import ENDED, AnyOutlet, Channel, Consumer, GateClauses, outlet_of
+from narval.engines.dataflow.firing import Gate, Inlet, Key
 from narval.engines.dataflow.machine import Machine
 from narval.engines.dataflow.operators.flow_operator import FlowOperator
 from narval.engines.dataflow.operators.outside import Asked, Outside
 from narval.engines.dataflow.operators.plans import ChildFrame, Control, EachTuple, PlanCall
 from narval.engines.dataflow.operators.table import INNER_OPERATORS
 from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.spilling import Spill
 from narval.engines.dataflow.wiring import CONTROL, GraphWiring, is_outside
 from narval.engines.events import Failure
 
@@ -89,6 +90,11 @@ class Epoch:
             for names in (call.started, call.enable, call.on_error)
         )
         return outlets, GateClauses(started, enable, on_error)
+
+    @property
+    def spill(self) -> Spill:
+        """Place for rows that wait."""
+        return self._machine.settings.spill
 
     def attach(self, name: str, receiver: Consumer) -> None:
         """Let somebody have what comes of a datum."""

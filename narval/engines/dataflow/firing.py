@@ -18,20 +18,20 @@ from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import FixedValue, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import AnyOutlet, Life, Passing
+from narval.engines.dataflow.channels import ENDED, AnyOutlet, Ended, GateClauses, Life, Passing
 from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
 from narval.engines.dataflow.operators.table import INNER_OPERATORS
+from narval.engines.dataflow.spilling import Spill
 from narval.engines.events import Failure
 
 Key = tuple[str, int]
 """An input: its port, and the place in its group."""
 
-Ended = Literal["finished", "cancelled", "failed"]
-ENDED = frozenset({"finished", "cancelled", "failed"})
-"""The states of operators that are over."""
-
 WAIT = "WAIT"
 """Stands for the port of names that an operator only waits for."""
+
+FEW = 32
+"""Batches of a stream that wait as they are; more of them are put where there is room."""
 
 BACK = "BACK"
 """Stands for the port of what comes back from a frame that an operator has begun."""
@@ -39,6 +39,10 @@ BACK = "BACK"
 
 class Host(Life, Protocol):
     """The try of a frame that a gate is part of."""
+
+    @property
+    def spill(self) -> Spill:
+        """Place for rows that wait."""
 
     def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
@@ -65,33 +69,22 @@ class Host(Life, Protocol):
         """Take note that a call of a plan has all its inputs."""
 
 
-class GateClauses:
-    """The enablements that a call produces: at its first firing, on success, on error (TA1)."""
+class WaitingRows(Relation):
+    """The rows of many batches that wait for an operator to fire (TA41)."""
 
-    __slots__ = ("enable", "on_error", "started")
-
-    def __init__(self, started: list[AnyOutlet], enable: list[AnyOutlet], on_error: list[AnyOutlet]) -> None:
-        self.started, self.enable, self.on_error = started, enable, on_error
-
-    def begin(self) -> None:
-        """Give what the first firing enables."""
-        for outlet in self.started:
-            outlet.give(True)
-
-    def end(self, state: Ended) -> None:
-        """Give what success or an error enables, and cancel the rest."""
-        for when, outlets in (("finished", self.enable), ("failed", self.on_error), ("", self.started)):
-            for outlet in outlets:
-                if when == state:
-                    outlet.give(True)
-                else:
-                    outlet.cancel()
+    @classmethod
+    def of(cls, batch: TupleBatch, spill: Spill) -> WaitingRows:
+        """The rows of a first batch."""
+        kept = spill.kept()
+        kept.add(batch.rows)
+        return cls(batch.schema, kept, batch.relation)
 
 
 class Inputs:
     """The inputs of a gate: what it has been given, and what it lacks (T31)."""
 
-    def __init__(self, call: OperatorCall, streams: frozenset[str]) -> None:
+    def __init__(self, call: OperatorCall, streams: frozenset[str], spill: Spill) -> None:
+        self._spill = spill
         self.waiting = 0
         self.values: dict[str, Any] = {}
         self.missing: set[Key] = {(WAIT, at) for at in range(len(call.wait))}
@@ -116,6 +109,14 @@ class Inputs:
     def put(self, key: Key, kind: Passing, item: Any) -> None:
         """Let something wait; a value for a stream is its only one, a relation its tuples."""
         queue = self.queues.setdefault(key, deque())
+        if kind is Passing.TUPLES and len(queue) >= FEW:
+            last = queue[-1][1]
+            if isinstance(last, WaitingRows) and last.schema is item.schema:
+                last.kept.add(item.rows)
+                return
+            queue.append((Passing.GIVEN, WaitingRows.of(item, self._spill)))
+            self.waiting += 1
+            return
         if kind is Passing.GIVEN and key[0] != BACK:
             whole = isinstance(item, Relation)
             queue.append((kind, item) if whole else (Passing.TUPLES, TupleBatch(VALUE, [(item,)])))
@@ -183,7 +184,7 @@ class Gate:
         clauses: GateClauses,
     ) -> None:
         self.host, self.call, self.outlets, self.clauses = host, call, outlets, clauses
-        self.inputs = Inputs(call, streams)
+        self.inputs = Inputs(call, streams, host.spill)
         self.state: Literal["waiting", "at work", "finishing"] | Ended = "waiting"
         self.running: FlowOperator | None = None
         self._steps = 0
