@@ -13,12 +13,14 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from narval.definitions.library import Definition
+from narval.definitions.kinds import KINDS
+from narval.definitions.library import Check, Definition
 from narval.definitions.reading.xml import Place, Reading
 from narval.definitions.suggestions import closest
 from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.script import (
     FUNCTIONS,
+    MOST_COPIES,
     Choice,
     Operand,
     Perform,
@@ -44,7 +46,6 @@ _FORMS = {
 }
 """The form of a call of each function, and the fewest and most of its arguments."""
 
-MOST_COPIES = 100
 
 Complaints = Callable[[TaskDefinition], Iterable[str]]
 """A function that says what is wrong with the definition that a place names."""
@@ -108,7 +109,8 @@ class ScriptRules:
 
     def _action(self, call: Perform) -> None:
         if "." in call.name:
-            self._reading.refer((call.line, call.column), "action", call.name, f"{call.name}()")
+            place, what = (call.line, call.column), f"{call.name}()"
+            self._reading.refer(place, "", call.name, what, _answers_at_once(self._reading, place, what))
         else:
             hint = closest(call.name, FUNCTIONS)
             self._fault(call, f"there is no function {call.name!r:.60}; an action has a full name{hint}")
@@ -250,6 +252,19 @@ def refer_to_type(
             yield Fault(path, *place, f"{what}: {message}")
 
     reading.refer(place, TaskDefinition.kind, target, what, check, group=group)
+
+
+def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
+    """A check that a place names an action, or a transform, and not what is run."""
+    path = reading.source.path
+
+    def check(found: Definition) -> Iterator[Fault]:
+        row = KINDS.get(found.kind)
+        if row is None or row.engine:
+            why = f"{found.full_name} is a {found.kind}; expected an action"
+            yield Fault(path, *place, f"{what}: {why}; what is run is the TASK CODE of a type")
+
+    return check
 
 
 def _no_rule(found: TaskDefinition, event: str, count: int) -> Iterator[str]:

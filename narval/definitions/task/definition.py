@@ -113,6 +113,13 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         """True of a state in which an instance is over."""
         return state in PREDEFINED or state in self.final
 
+    def route_of(self, state: str) -> Script:
+        """The script that says where the object goes from a terminal state: from an own one as from FORWARD,
+        unless it has a script itself.
+        """
+        like = state if state in PREDEFINED or state in self.routes else FORWARD
+        return self.routes.get(like, ())
+
     def rules_for(self, state: str, event: str) -> tuple[Rule, ...]:
         """The rules of a state for an event, in the order of the file."""
         if self.rule is not None:

@@ -60,6 +60,9 @@ THE_OBJECT = frozenset({"obj", "object", "workobject"})
 CARRIED = "carried"
 """The word for the object that an event brought."""
 
+MOST_COPIES = 100
+"""So many copies one statement may make."""
+
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
 """The functions of scripts beside actions."""
 

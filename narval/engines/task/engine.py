@@ -166,6 +166,8 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
     match purpose:
         case "take":
             life.given(decision, event, signal)
+        case "code" if not state.is_busy:
+            decision.free(reserved, well=False)
         case "code":
             life.code_back(decision, event, reserved)
         case "script":

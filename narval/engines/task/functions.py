@@ -7,8 +7,8 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.task.calls import MOST_COPIES, command_of
-from narval.definitions.task.script import Operand, Perform, is_object
+from narval.definitions.task.calls import command_of
+from narval.definitions.task.script import MOST_COPIES, Operand, Perform, is_object
 from narval.engines.calls.outputs import judge
 from narval.engines.events import Failure, Plain, Returned
 from narval.engines.task.changes import CallAsked, ObjectReplaced, PiecesMade, RouteChosen

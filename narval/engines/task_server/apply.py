@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
+from narval.engines.task_server.apply_events import put_worker
 from narval.engines.task_server.changes import (
     CalledOver,
     Enqueued,
@@ -27,7 +28,6 @@ from narval.engines.task_server.changes import (
     WorkerJoined,
     WorkerLeft,
 )
-from narval.engines.task_server.presence import put_worker
 from narval.engines.task_server.state import CalledInstance, Queued, TaskServerState, Worker
 
 
@@ -37,7 +37,8 @@ def _began(state: TaskServerState, change: ServerBegan) -> None:
 
 
 def _loaded(state: TaskServerState, change: ServerLoaded) -> None:
-    state.version, state.gone = change.version, not change.version
+    state.gone = not change.version
+    state.version = change.version or state.version
 
 
 def _ended(state: TaskServerState, change: ServerEnded) -> None:

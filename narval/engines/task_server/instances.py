@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.engines import commands
 from narval.engines.events import Plain, Returned, Signalled
-from narval.engines.task_server import queue, rules
+from narval.engines.task_server import actions, queue, rules
 from narval.engines.task_server.changes import (
     CalledOver,
     CarriedTaken,
@@ -46,7 +46,7 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
     decision.change(WorkerAt(decision.now, instance, where, eid, case, call))
-    rules.serve(decision, instance)
+    actions.serve(decision, instance)
 
 
 def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
@@ -82,7 +82,7 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
     """Know an instance no more; what it was to do is judged again as its time comes."""
     decision.change(WorkerLeft(decision.now, instance, why))
-    rules.abandon(decision, instance)
+    actions.abandon(decision, instance)
 
 
 def gone(decision: ServerDecision, instance: int, signal: str) -> None:
@@ -146,7 +146,7 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     if had:  # it broke down, or never began: only the case can tell if the object went on
         queue.tell_lost(decision, had, called.case, problem)
     if called.instance:
-        rules.abandon(decision, called.instance)
+        actions.abandon(decision, called.instance)
     raised = state.events.get(called.event)
     for at_ in list(raised.rules) if raised is not None else ():
         if raised is not None and at_ in raised.rules and raised.rules[at_].stage == "open":

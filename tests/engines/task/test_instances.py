@@ -233,6 +233,25 @@ def test_code_that_fails_is_an_EXCEPTION() -> None:
     assert (said.told_case()["result"], said.error()["type"]) == ("EXCEPTION", "status")
 
 
+def test_K49_code_that_asserts_a_final_state_comes_to_its_own_end() -> None:
+    said = Instances(task(state("a", edges="FORWARD"), program=("scan",)))
+    run = said.works_on()
+    assert said.asks(run, "assert", state="FORWARD")["state"] == "FORWARD"
+    assert (said.told_case()["result"], said.state(run)) == ("FORWARD", "ending")
+    said.answer(said.call_for("scan"), value={"status": 0})
+    assert (said.state(run), said.errors()) == ("done", [])
+
+
+def test_K28_the_script_of_COMMIT_runs_and_one_without_an_object_does_not() -> None:
+    ways = {"COMMIT": (note("paid"),)}
+    done = task(state("a", edges="COMMIT", on_assert=(perform("assert", "COMMIT"),)), routes=ways)
+    said = Instances(done)
+    run = said.works_on()
+    said.answer(said.call_for("echo"), value={"status": 0})
+    assert (said.told_case()["result"], said.state(run)) == ("COMMIT", "done")
+    assert said.state(said.begins_one()) == "done"
+
+
 def test_K6_a_person_answers_and_the_answer_walks() -> None:
     said = Instances(task(state("a", edges="b"), state("b", edges="FORWARD ABORT"), users=("ann",)))
     run = said.works_on()
