@@ -50,9 +50,9 @@ def start_run(
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
     when there is none, or one that `cannot_start`, unless a standing run calls it. With a `run_kind` the run
-    is of that kind, where several follow such definitions. Only some kinds have an `environment` from the start.
-    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
-    caller gives it `inputs`. With a `definition`, that very version is run.
+    is of that kind, where several follow such definitions. Only some kinds have an `environment` from the
+    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan;
+    its caller gives it `inputs`. With a `definition`, that very version is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
