@@ -183,12 +183,9 @@ class _Simulation:
         for arrival in scenario.arrivals:
             times = math.inf if arrival.every is None or arrival.times is None else arrival.times
             self._schedule(arrival, arrival.every, times)
-        for outdating in scenario.outdatings:
-            self._schedule(outdating)
-        for signal in scenario.signals:
-            self._schedule(signal)
-        for raised in scenario.raises:
-            self._schedule(raised)
+        others: list[Scheduled] = [*scenario.outdatings, *scenario.signals, *scenario.raises]
+        for scheduled in others:
+            self._schedule(scheduled)
         for expectation in scenario.expectations:
             if expectation.at is not None:
                 self._agenda.expect(moment(expectation.at), expectation)
@@ -283,8 +280,7 @@ class _Simulation:
             async with self.daemon.of(name) as seen:
                 listed = [run for kind in run_kinds() for run in await list_runs(seen, kind=kind)]
                 listed.sort(key=lambda run: run["eid"])
-                active = (run for run in listed if run["phase"] == "active")
-                told = [(run, await why(seen, run["eid"])) for run in active]
+                told = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
                 waiting += [answer | who for run, answer in told if not _just_stands(run, answer)]
             runs += (run | who for run in listed)
         given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
