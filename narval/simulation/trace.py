@@ -79,9 +79,8 @@ class AgentTrace:
         """The work that each item of people follows."""
         self._names: dict[int, str] = {}
         self._started: dict[int, Started] = {}
-        self._standing: set[int] = set()
-        self._besides: set[int] = set()
-        """Runs of other kinds than the usual one of their definition, of which a scenario expects none."""
+        self._besides: dict[int, str] = {}
+        """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
 
     def name(self, run: int) -> str:
@@ -91,8 +90,7 @@ class AgentTrace:
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
-        self._standing.update(row.eid for row in batch.runs if is_standing(row.kind))
-        self._besides.update(row.eid for row in batch.runs if is_beside(row.kind))
+        self._besides.update((row.eid, row.kind) for row in batch.runs if is_beside(row.kind))
         self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
         by_engines = {
             command.element.eid
@@ -112,7 +110,7 @@ class AgentTrace:
 
     def _entry(self, advance: Advance) -> Iterator[Line]:
         run, event = advance.run, advance.event
-        if isinstance(event, Started) and run not in self._standing:
+        if isinstance(event, Started) and not is_standing(self._besides.get(run, "")):
             yield self._start(run, event)
         elif isinstance(event, TimerFired):
             parts = (
