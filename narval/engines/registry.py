@@ -73,6 +73,11 @@ def is_standing(run_kind: str) -> bool:
     return any(kind.standing == run_kind for kind in KINDS.values())
 
 
+def is_beside(run_kind: str) -> bool:
+    """True of a kind of runs that is not the usual one of their definitions."""
+    return any(run_kind in kind.besides for kind in KINDS.values())
+
+
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
     """The definition of that name to which objects are put, and the kind of run that begins with one."""
     for kind, row in KINDS.items():
