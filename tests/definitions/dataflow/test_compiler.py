@@ -234,6 +234,10 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
             "4:23: sprintf: data: expected Object, found 'in', of type TupleStream; headtail or aggregate make "
             "a value of in",
         ),
+        (
+            "PLAN B { INPUT: Number n BODY { print(n) } }\nPLAN A { INPUT: String x BODY { B(x : ) } }",
+            "2:35: B: n: expected Number, found 'x', of type String; declare 'x' as a Number where it comes from",
+        ),
         (plan("noop(1)"), "4:8: noop: expected no arguments, found 1; it is noop (:)"),
         (
             plan('atleastone(in : a) print(a)', "in"),
