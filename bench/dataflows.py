@@ -6,11 +6,14 @@ CASE is `aggregate`: the operators of the language; its aggregate knows no group
 count and the sum of all; `groups`: count and sum of each group, as the peers have them, by a function outside
 that is called for each tuple; `rows`: as `aggregate`, with each tuple in a batch of its own; `generators`:
 plain generators in place of a dataflow; `spill-OPERATOR`: ten times as many tuples through one operator that
-keeps them, with what does not fit on the disk. Tuples, relation and digest are those of the peers' catalogue.
+keeps them, with what does not fit on the disk; `joined` and `joined-sqlite`: a join of TUPLES with as many;
+`transactions`: a thousandth as many transactions at once, of three operators and a call of a plan each.
+Tuples, relation and digest are those of the peers' catalogue.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,7 +24,13 @@ from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.definitions.dataflow.parser import parse
 from narval.engines.dataflow.batches import BATCH, TupleBatch
 from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import FlowSettings, OperatorRequest, OutputValue, TransactionOver
+from narval.engines.dataflow.requests import (
+    FlowSettings,
+    OperatorRequest,
+    OutputTuples,
+    OutputValue,
+    TransactionOver,
+)
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.runtime.calls.flow.spill import DiskSpill
 from narval.source.text import Source
@@ -57,7 +66,7 @@ def relation() -> dict[int, str]:
 
 def plan_of(text: str) -> FlowPlan:
     """The wiring of the dataflow in a text."""
-    (found,) = parse(Source.of_text("recipes/w5.plan", text)).definitions
+    found = parse(Source.of_text("recipes/w5.plan", text)).definitions[0]
     assert isinstance(found, DataflowDefinition)
     return FlowPlan(found)
 
@@ -178,6 +187,73 @@ def kept(operator: str, n: int, folder: Path) -> int:
     return found
 
 
+JOIN = """PLAN w5 { INPUT: TupleStream a, TupleStream b OUTPUT: TupleStream y
+  BODY { join("id = id", a, b : y) } }"""
+
+
+def pairs(n: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Two relations of so many tuples, each of which has one in the other."""
+    return [(i, i % 97) for i in range(n)], [((i * 7919) % n, i % 89) for i in range(n)]
+
+
+def joined(n: int, folder: Path) -> int:
+    """The pairs of a join, both sides of which come in turns."""
+    network = Network(plan_of(JOIN), FlowSettings(spill=DiskSpill(folder)))
+    network.start()
+    left, right = pairs(n)
+    found = 0
+    names, others = ("id", "v"), ("id", "w")
+    for at in range(0, n, BATCH):
+        network.feed("a", TupleBatch(names, left[at : at + BATCH]))
+        network.feed("b", TupleBatch(others, right[at : at + BATCH]))
+        while network.run():
+            pass
+        found += sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
+    network.end("a")
+    network.end("b")
+    while network.run():
+        pass
+    return found + sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
+
+
+def joined_by_sqlite(n: int) -> int:
+    """The same by SQLite, from Python tuples and back."""
+    db = sqlite3.connect("")
+    db.execute("create table a(id, v)")
+    db.execute("create table b(id, w)")
+    left, right = pairs(n)
+    db.executemany("insert into a values(?, ?)", left)
+    db.executemany("insert into b values(?, ?)", right)
+    db.execute("create index at on b(id)")
+    rows, found = db.execute("select a.id, v, w from a join b on a.id = b.id"), 0
+    while some := rows.fetchmany(BATCH):
+        found += len(some)
+    return found
+
+
+SMALL = """PLAN Main { INPUT: String name OUTPUT: TupleStream y BODY {
+  formatrelation(name, "name" : r) stream(r : s) w5/Sub(s : t) select("name <> 'x'", t : y) } }
+PLAN Sub { INPUT: TupleStream a OUTPUT: TupleStream b BODY { relsprintf("text", "%name%!", a : b) } }"""
+
+
+def transactions(n: int) -> int:
+    """The tuples of so many transactions that are all at work at once."""
+    plan = plan_of(SMALL)
+    networks = [Network(plan, id=str(at)) for at in range(n)]
+    for network in networks:
+        network.start()
+    for at, network in enumerate(networks):
+        network.give("name", f"name {at}")
+    found = 0
+    going = networks
+    while going:
+        going = [network for network in going if network.run(1)]
+    for network in networks:
+        found += sum(isinstance(event, OutputTuples) for event in network.take())
+        assert network.is_over
+    return found
+
+
 def main() -> None:
     case, n = argument(1, "aggregate"), argument(2, 1_000_000)
     began = now()
@@ -186,6 +262,11 @@ def main() -> None:
     elif case.startswith("spill-"):
         with scratch() as folder:
             check = kept(case.removeprefix("spill-"), n := 10 * n, folder)
+    elif case.startswith("joined"):
+        with scratch() as folder:
+            check = joined_by_sqlite(n) if case == "joined-sqlite" else joined(n, folder)
+    elif case == "transactions":
+        check = transactions(n := n // 1000)
     else:
         check = dataflow(GROUPS if case == "groups" else AGGREGATE, n, 1 if case == "rows" else BATCH)
     seconds = now() - began

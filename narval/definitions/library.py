@@ -18,8 +18,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has names
-    of its own.
+    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
+    names of its own.
     """
 
     kind: str
@@ -241,7 +241,9 @@ def check_targets(
     faults: list[Fault] = []
     for reference in references:
         if reference.resolve is not None:
-            faults.extend(reference.resolve(library))
+            wrong = list(reference.resolve(library))
+            because = _because(reference, broken_files or {}) if wrong else ""
+            faults.extend([reference.fault(because)] if because else wrong)
             continue
         found, several = _found(reference, library)
         if several:
@@ -253,6 +255,15 @@ def check_targets(
         elif found is not None and reference.check is not None:
             faults.extend(reference.check(found))
     return faults
+
+
+def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
+    """The message that a target is not there because its file did not load; "" where none says so."""
+    kind, target = reference.kind, reference.target
+    for (of, name), path in broken_files.items():
+        if of == kind and name.partition(".")[2] == target:
+            return f"there is no {kind} {target!r}, because {path} did not load; set its faults right first"
+    return ""
 
 
 def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from narval.definitions.kinds import ASKING, KINDS
 from narval.engines import commands as asked
 from narval.engines.events import Started, TimerFired
 from narval.engines.registry import is_runnable
@@ -74,6 +75,8 @@ class AgentTrace:
         self.last = ""
         self.phases: dict[int, tuple[str, str]] = {}
         """The definition that each run follows, and its phase, of forgotten runs too."""
+        self.items: dict[int, str] = {}
+        """The work that each item of people follows."""
         self._names: dict[int, str] = {}
         self._started: dict[int, Started] = {}
         self._errors: dict[int, str] = {}
@@ -85,6 +88,7 @@ class AgentTrace:
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
+        self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
         by_engines = {
             command.element.eid
             for advance in batch.journal

@@ -98,9 +98,9 @@ class ActsOfPeople:
     def plan(self, now: float) -> None:
         """Schedule what is to be done to the items that are new."""
         for agent, trace in self._trace.of.items() if self._acts else ():
-            new = list(islice(trace.phases.items(), self._seen[agent], None))
-            self._seen[agent] = len(trace.phases)
-            for run, (name, _) in new:
+            new = list(islice(trace.items.items(), self._seen[agent], None))
+            self._seen[agent] = len(trace.items)
+            for run, name in new:
                 for at, act in enumerate(self._acts):
                     if act.work == name and (act.times is None or self._done[at] < act.times):
                         self._done[at] += 1

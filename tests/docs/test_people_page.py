@@ -12,6 +12,7 @@ from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "people.md"
 PEOPLE = "## Who is who"
+FILES = ["purchase.xml", "purchase.process.xml", "purchase.task", "purchase.payment.xml"]
 
 
 @pytest.fixture
@@ -34,7 +35,8 @@ def test_P88_one_question_and_then_a_purchase(reader: Reader, tmp_path: Path) ->
         follow(reader, page)
 
 
-@pytest.mark.parametrize("name", ["purchase.xml", "purchase.process.xml"])
+@pytest.mark.parametrize("name", FILES)
 def test_P88_the_page_has_the_purchase_as_it_ships(name: str) -> None:
     text = (ROOT / "recipes" / "examples" / name).read_text(encoding="utf-8")
-    assert f"```xml\n{text}```\n" in PAGE.read_text(encoding="utf-8")
+    language = Path(name).suffix.removeprefix(".")
+    assert f"```{language}\n{text}```\n" in PAGE.read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from tests.simulator.boundaries import Boundary, every_boundary
 from tests.simulator.fleet import FleetBoundary, of
 from tests.simulator.people import PeopledBoundary
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
+from tests.simulator.tasks import TaskedBoundary
 
 
 def main() -> int:
@@ -41,6 +42,13 @@ def main() -> int:
         "--people", action="store_const", const="people", dest="kind", help="steps that ask people, who act"
     )
     parser.add_argument(
+        "--tasks",
+        action="store_const",
+        const="tasks",
+        dest="kind",
+        help="task types, objects on their way",
+    )
+    parser.add_argument(
         "--every-commit",
         action="store_true",
         help="a short run for each seed, killed once before and once after each of its commits",
@@ -52,7 +60,8 @@ def main() -> int:
     for seed in (*given.seeds, *range(given.first, given.first + given.count)):
         try:
             if given.every_commit:
-                kind = {"fleet": FleetBoundary, "people": PeopledBoundary}.get(given.kind, Boundary)
+                killed = {"fleet": FleetBoundary, "people": PeopledBoundary, "tasks": TaskedBoundary}
+                kind = killed.get(given.kind, Boundary)
                 reports += every_boundary(seed, kind, often=given.often, tell=tell)
             else:
                 reports.append(run(seed, of(given.kind), often=given.often, tell=tell))

@@ -36,6 +36,7 @@ from tests.simulator.invariants import Ledger
 from tests.simulator.people import Peopled
 from tests.simulator.post import Letters, PostalWorld
 from tests.simulator.simulation import Simulation
+from tests.simulator.tasks import Tasked
 from tests.simulator.wide import InMemory, Wide
 from tests.simulator.world import World
 
@@ -359,5 +360,5 @@ class FleetBoundary(Boundary, Fleet):
 
 def of(word: str | None = None) -> type[Simulation]:
     """The kind of simulation that a word of the command line or of `seeds.txt` means."""
-    kinds = {None: Simulation, "wide": Wide, "in-memory": InMemory, "fleet": Fleet, "people": Peopled}
-    return kinds[word]
+    kinds = {"wide": Wide, "in-memory": InMemory, "fleet": Fleet, "people": Peopled, "tasks": Tasked}
+    return kinds[word] if word is not None else Simulation

@@ -291,7 +291,7 @@ def check_waiting(daemon: Daemon, held: Iterable[str]) -> None:
         assert told, f"run {run.eid} of {run.name} is {run.status}, and why names nothing that it waits for"
         waits = run.engine.waiting_for(definition, run.state, run.watches)
         for wait in waits:
-            if wait.what == "condition" and wait.until is None:
+            if wait.what == "condition" and wait.conditions and wait.until is None:
                 _check_unmet(agent, run, wait)
     owners = {call for run in agent.runs.active.values() for call in run.calls}
     for call, run in agent.runs.by_call.items():
@@ -320,6 +320,10 @@ def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
     """Each call of a run is being answered."""
     for call, asked_for in run.calls.items():
         if asked_for.agent or asked_for.kind == asked.SEND:  # another agent answers, or is waited for
+            continue
+        if asked_for.kind == asked.SIGNAL:
+            hearer = daemon.agent.signals.hearer(asked_for)
+            assert hearer in daemon.agent.runs.active, f"run {run.eid} waits for {hearer}, which is over"
             continue
         answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.runs.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"

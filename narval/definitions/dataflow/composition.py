@@ -14,6 +14,7 @@ import msgspec
 
 from narval.definitions.dataflow.bundle import bundled, element_of
 from narval.definitions.dataflow.compiling.compiler import Compiled, compile_plans
+from narval.definitions.dataflow.compiling.optimiser import optimised
 from narval.definitions.dataflow.compiling.vocabulary import vocabulary_of
 from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph
 from narval.definitions.dataflow.operators import OPERATOR_TABLE, Operator
@@ -47,7 +48,8 @@ def completed(
     text = bundled((plans[name], of_modules(graph)) for name, graph in graphs.items())
     xml = element_of(definition.source, text)
     digest = hashlib.sha256(xml).hexdigest()
-    return msgspec.structs.replace(definition, graphs=graphs, xml=xml, digest=digest)
+    made = {name: optimised(graph) for name, graph in graphs.items()}
+    return msgspec.structs.replace(definition, graphs=made, xml=xml, digest=digest)
 
 
 def of_modules(graph: DataflowGraph) -> list[Operator]:

@@ -75,13 +75,24 @@ def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> i
 
 
 def joined(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> tuple[str, ...]:
-    """The attributes of a join: one that both sides have, joined by equality, is there once.
+    """The attributes of a join: those of the left side, then those of `from_right`."""
+    return (*left, *from_right(left, right, tests))
 
-    Other names that the left side has get `right_` before them.
+
+def from_right(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> dict[str, str]:
+    """The attributes of a join that come from its right side, and their names there.
+
+    One that both sides have, joined by equality, is there once; other names that are taken get `right_`.
     """
     once = {test.left for test in tests if test.compares == "=" and test.left == test.right}
-    others = (f"right_{name}" if name in left else name for name in right if name not in once)
-    return (*left, *others)
+    names: dict[str, str] = {}
+    for name in right:
+        if name not in once:
+            own = name
+            while own in left or own in names:
+                own = f"right_{own}"
+            names[own] = name
+    return names
 
 
 class _Piece(NamedTuple):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 import msgspec
 
 from narval.definitions.dataflow.bundle import BUNDLE, parts_of
 from narval.definitions.dataflow.code import DataflowCode
-from narval.definitions.dataflow.compiling.compiler import compile_plans
+from narval.definitions.dataflow.compiling.compiler import Compiled, compile_plans
 from narval.definitions.dataflow.compiling.vocabulary import (
     PlanVocabulary,
     names_in,
     operator_of,
 )
 from narval.definitions.dataflow.composition import completed
-from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph, FixedValue, OperatorCall
+from narval.definitions.dataflow.definition import DataflowDefinition, DataflowGraph
 from narval.definitions.dataflow.grammar import read_units
 from narval.definitions.dataflow.operators import OPERATOR_TABLE, named
 from narval.definitions.dataflow.syntax import ALIASES, OperatorSyntax, PlanSource, PlanSyntax, Statement
@@ -92,12 +92,9 @@ def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
     compiled = compile_plans(known.plans, known)
     references = [found for source in sources for found in _references(source, known)]
     references += [
-        Reference(
-            "function", str(function.value), call.operator.name, graph.path, function.line, function.column
-        )
-        for graph in compiled.graphs.values()
-        for call in graph.calls
-        for function in _functions(call)
+        Reference("function", function.text, "function", source.path, function.line, function.column)
+        for source in sources
+        for function in compiled.functions[source.full_name]
     ]
     definitions: list[DataflowDefinition] = []
     for source in sources:
@@ -112,7 +109,7 @@ def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
             draft=source,
         )
         whole = completed(draft, compiled, known.plans)
-        if whole is not None and not _needs_library(whole.graphs.values(), source):
+        if whole is not None and not _needs_library(source, whole.graphs, compiled):
             whole = msgspec.structs.replace(whole, draft=None)
         if whole is not None or not (faults or compiled.faults):
             definitions.append(whole or draft)
@@ -120,19 +117,12 @@ def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
     return Parsed(tuple(definitions), tuple(references), tuple(sorted({*faults, *compiled.faults})), names)
 
 
-def _needs_library(graphs: Iterable[DataflowGraph], source: PlanSource) -> bool:
+def _needs_library(source: PlanSource, graphs: Mapping[str, DataflowGraph], compiled: Compiled) -> bool:
     """True if a plan has something that a module has."""
     return bool(source.declared) or any(
-        call.operator.name == "retrieve" or any(_functions(call)) for graph in graphs for call in graph.calls
+        compiled.functions[name] or any(call.operator.name == "retrieve" for call in graph.calls)
+        for name, graph in graphs.items()
     )
-
-
-def _functions(call: OperatorCall) -> Iterator[FixedValue]:
-    """The functions of modules that a call names."""
-    for argument in call.arguments.values():
-        named_here = isinstance(argument, FixedValue) and argument.type == "Function"
-        if isinstance(argument, FixedValue) and (named_here or call.operator.name == "constructfunction"):
-            yield argument
 
 
 # --- references -------------------------------------------------------------------------------------------
@@ -142,10 +132,11 @@ def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference
     """The places of a plan that name what is elsewhere: in other files, or in modules."""
     for statement in source.syntax.statements:
         if known.find(statement, source) == (None, ""):
+            name = _called(statement)[0]
             yield Reference(
                 DataflowDefinition.kind,
-                statement.name,
-                statement.name,
+                name.rpartition("/")[2],
+                name,
                 source.path,
                 statement.line,
                 statement.column,
@@ -163,15 +154,20 @@ def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference
         )
 
 
+def _called(statement: Statement) -> tuple[str, int, int]:
+    """The reference in a call, and its place: the name, or the first argument of `subplan`."""
+    first = statement.arguments[0] if statement.arguments else None
+    if named(statement.name) is OPERATOR_TABLE["subplan"] and first is not None:
+        return first.text, first.line, first.column
+    return statement.name, statement.line, statement.column
+
+
 def _resolver(statement: Statement, source: PlanSource) -> Callable[[Library], Iterator[Fault]]:
     def resolve(library: Library) -> Iterator[Fault]:
         known = names_in(library)
         if known.find(statement, source) == (None, ""):
-            by_text = statement.name not in known.plans and named(statement.name) is OPERATOR_TABLE["subplan"]
-            name = statement.arguments[0] if by_text else statement
-            reference = name.text if not isinstance(name, Statement) else name.name
-            message = known.unknown(reference, source.place)
-            yield Fault(source.path, name.line, name.column, message)
+            name, line, column = _called(statement)
+            yield Fault(source.path, line, column, known.unknown(name, source.place))
 
     return resolve
 
@@ -188,7 +184,7 @@ def _agrees(source: PlanSource, declared: OperatorSyntax) -> Callable[[Definitio
         ]:
             message = f"{declared.name}: its module has {own.signature}; write the same, or remove this"
             yield Fault(source.path, declared.line, declared.column, message)
-        if here.io != own.io:
+        if here.io != own.io and any(name == "io" for name, _ in declared.properties):
             message = f"{declared.name}: IO-BOUND is as its module has it; remove it here"
             yield Fault(source.path, declared.line, declared.column, message)
 

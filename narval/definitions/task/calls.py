@@ -13,12 +13,14 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from narval.definitions.library import Definition
+from narval.definitions.kinds import KINDS
+from narval.definitions.library import Check, Definition
 from narval.definitions.reading.xml import Place, Reading
 from narval.definitions.suggestions import closest
 from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.script import (
     FUNCTIONS,
+    MOST_COPIES,
     Choice,
     Operand,
     Perform,
@@ -26,6 +28,8 @@ from narval.definitions.task.script import (
     ScriptPath,
     ScriptValue,
     Statement,
+    calls_in,
+    is_object,
 )
 from narval.definitions.task.states import StateTable
 from narval.errors import Fault, PatternError
@@ -43,7 +47,6 @@ _FORMS = {
 }
 """The form of a call of each function, and the fewest and most of its arguments."""
 
-MOST_COPIES = 100
 
 Complaints = Callable[[TaskDefinition], Iterable[str]]
 """A function that says what is wrong with the definition that a place names."""
@@ -107,7 +110,8 @@ class ScriptRules:
 
     def _action(self, call: Perform) -> None:
         if "." in call.name:
-            self._reading.refer((call.line, call.column), "action", call.name, f"{call.name}()")
+            place, what = (call.line, call.column), f"{call.name}()"
+            self._reading.refer(place, "", call.name, what, _answers_at_once(self._reading, place, what))
         else:
             hint = closest(call.name, FUNCTIONS)
             self._fault(call, f"there is no function {call.name!r:.60}; an action has a full name{hint}")
@@ -118,7 +122,7 @@ class ScriptRules:
         if call.name == "route":
             refer_to_type(self._reading, (call.line, call.column), target, what, self._group)
             return
-        event, count = _text(arguments[1]), len(arguments) - 2
+        event, count = _text(arguments[1]), sum(not is_object(operand) for operand in arguments[2:])
         self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
 
     def _refer_to_event(self, call: Perform, target: str, what: str, complaints: Complaints) -> None:
@@ -205,16 +209,6 @@ def command_of(text: str) -> tuple[str, ...]:
     return words
 
 
-def calls_in(script: Script) -> Iterator[Perform]:
-    """All the calls of a script, in the order of the file."""
-    for statement in script:
-        if isinstance(statement, Perform):
-            yield statement
-        else:
-            yield from calls_in(statement.then)
-            yield from calls_in(statement.otherwise)
-
-
 def routes_from(script: Script) -> bool:
     """True if a script has a call of `route`."""
     return any(call.name == "route" for call in calls_in(script))
@@ -249,6 +243,19 @@ def refer_to_type(
             yield Fault(path, *place, f"{what}: {message}")
 
     reading.refer(place, TaskDefinition.kind, target, what, check, group=group)
+
+
+def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
+    """A check that a place names an action, or a transform, and not what is run."""
+    path = reading.source.path
+
+    def check(found: Definition) -> Iterator[Fault]:
+        row = KINDS.get(found.kind)
+        if row is None or row.engine:
+            why = f"{found.full_name} is a {found.kind}; expected an action"
+            yield Fault(path, *place, f"{what}: {why}; what is run is the TASK CODE of a type")
+
+    return check
 
 
 def _no_rule(found: TaskDefinition, event: str, count: int) -> Iterator[str]:

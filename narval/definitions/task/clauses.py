@@ -114,6 +114,9 @@ class ClauseRules:
         yield from receives_objects(found)
         if found.compensated_by and not self._is_meant(found.compensated_by, found.group):
             yield f"{found.full_name} is COMPENSATED BY {found.compensated_by}; make the two agree"
+        elif not found.compensated_by:  # in the same file, this word would have said so
+            own = f"{self._group}.{self._type.name.text}"
+            yield f"{found.full_name} is in another file, and must say COMPENSATED BY {own} there"
 
     def _is_meant(self, written: str, group: str) -> bool:
         """True if a word in a file of some group may mean this type."""

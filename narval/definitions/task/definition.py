@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from shlex import split
 from typing import ClassVar, Literal
 
 import msgspec
 
 from narval.definitions.library import RunDefinition
-from narval.definitions.task.script import Script
+from narval.definitions.task.script import Script, ScriptValue, calls_in
 from narval.definitions.task.windows import TimeSpec
 from narval.memory.patterns.pattern import Condition
 
@@ -113,12 +115,29 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         """True of a state in which an instance is over."""
         return state in PREDEFINED or state in self.final
 
+    def route_of(self, state: str) -> Script:
+        """The script that says where the object goes from a terminal state: from an own one as from FORWARD,
+        unless it has a script itself.
+        """
+        like = state if state in PREDEFINED or state in self.routes else FORWARD
+        return self.routes.get(like, ())
+
     def rules_for(self, state: str, event: str) -> tuple[Rule, ...]:
         """The rules of a state for an event, in the order of the file."""
         if self.rule is not None:
             return (self.rule,) if event == self.rule.event else ()
         found = self.states.get(state)
         return tuple(rule for rule in found.rules if rule.event == event) if found is not None else ()
+
+    @property
+    def programs(self) -> Iterator[str]:
+        """The names of the programs that it runs: as its code, and by its scripts."""
+        yield from self.program[:1]
+        of_states = ((state.on_assert, state.on_leaving) for state in self.states.values())
+        scripts = (*chain.from_iterable(of_states), *(rule.action for rule in self.events))
+        for call in chain.from_iterable(map(calls_in, (*scripts, *self.routes.values()))):
+            if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
+                yield split(call.arguments[0].value)[0]
 
     @property
     def events(self) -> Iterator[Rule]:

@@ -110,10 +110,12 @@ class _FileReader:
             for text, (_, script) in type.routes.items()
             if (name := states.find(text) or text)
         }
+        clauses = ClauseRules(self._reading, self._group, type).values(states)
+        by = (name for name, of in self._compensators.items() if of == type.name.text)
         made = TaskDefinition(
             group=self._group,
             name=type.name.text,
-            **ClauseRules(self._reading, self._group, type).values(states),
+            **clauses | {"compensated_by": clauses["compensated_by"] or next(by, "")},
             final=states.final,
             states=self._states(states, scripts),
             routes=routes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -54,5 +55,29 @@ Statement = Perform | Choice
 Script = tuple[Statement, ...]
 """Statements, in order; blocks in braces stand in their place."""
 
+THE_OBJECT = frozenset({"obj", "object", "workobject"})
+"""The words for the work object itself; what follows one with a dot is of the object."""
+
+CARRIED = "carried"
+"""The word for the object that an event brought."""
+
+MOST_COPIES = 100
+"""So many copies one statement may make."""
+
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
 """The functions of scripts beside actions."""
+
+
+def calls_in(script: Script) -> Iterator[Perform]:
+    """All the calls of a script, in the order of the file."""
+    for statement in script:
+        if isinstance(statement, Perform):
+            yield statement
+        else:
+            yield from calls_in(statement.then)
+            yield from calls_in(statement.otherwise)
+
+
+def is_object(operand: Operand) -> bool:
+    """True of the work object itself, which an event carries if it is an argument of `raise` (K39)."""
+    return isinstance(operand, ScriptPath) and len(operand.names) == 1 and operand.names[0] in THE_OBJECT

@@ -25,9 +25,6 @@ from narval.definitions.task.script import (
 from narval.definitions.task.texts import content, quoted
 from narval.definitions.task.words import COMPARISONS, LEXEMES, SINGLE, word
 
-_OBJECT = ("obj", "workobject")
-"""The words for the object itself, before the names of its parts."""
-_PREFIXES = tuple(f"{name}." for name in _OBJECT)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -107,8 +104,7 @@ def _operand(cursor: Cursor) -> Operand:
     if (value := cursor.accept(STRING)) is not None:
         return ScriptValue(content(value)[0])
     path = cursor.expect("a name, a number or a string", NAME, *SINGLE - {"IF", "ELSE"})
-    names = tuple(path.text.split("."))
-    return ScriptPath(names[1:] if len(names) > 1 and names[0] in _OBJECT else names, *cursor.place(path))
+    return ScriptPath(tuple(path.text.split(".")), *cursor.place(path))
 
 
 # --- as text --------------------------------------------------------------------------------------------
@@ -135,5 +131,4 @@ def _shown(statement: Statement, indent: str) -> str:
 def _shown_operand(operand: Operand) -> str:
     if isinstance(operand, ScriptValue):
         return operand.value if _NUMBER.fullmatch(operand.value) else quoted(operand.value)
-    path = ".".join(operand.names)
-    return f"{_OBJECT[0]}.{path}" if word(path) or path.startswith(_PREFIXES) else path
+    return ".".join(operand.names)

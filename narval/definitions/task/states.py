@@ -22,6 +22,8 @@ class StateTable:
         self.written: dict[str, WrittenState] = {}
         """The states that are declared, by name."""
         self._names: dict[str, str] = {}
+        self.is_whole = True
+        """False if some edge leads to a state that there is not."""
         for state in type.states:
             self._declare(state)
         self.final = tuple(dict.fromkeys(filter(None, map(self.named, type.lists.get("FINAL", ())))))
@@ -45,6 +47,7 @@ class StateTable:
         edges: dict[str, str] = {}
         for event, target in state.edges:
             to = self.named(target)
+            self.is_whole &= to is not None
             if event.text in edges:
                 self._note(event, f"the event {event.text} leads from this state twice; remove one edge")
             elif to is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import STREAMED
 from narval.engines.dataflow.batches import VALUE, Relation, Row, Schema, TupleBatch, aligned
 from narval.engines.dataflow.spilling import Kept, Spill
 
 
-class Kind(IntEnum):
+class Passing(IntEnum):
     """The kinds of what comes along a channel. An empty stream ends; no stream is cancelled."""
 
     TUPLES = 0
@@ -26,10 +26,10 @@ class Life(Protocol):
     is_over: bool
 
 
-class Receiver(Protocol):
+class Consumer(Protocol):
     """A consumer of a datum."""
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Take a batch, a value, the end of a stream, or that nothing comes any more."""
 
 
@@ -50,7 +50,7 @@ class Channel:
 
     def __init__(self, type: str, epoch: Life, producers: int = 1) -> None:
         self.type, self.epoch, self._live = type, epoch, producers
-        self.consumers: list[Receiver] = []
+        self.consumers: list[Consumer] = []
         self.is_open = True
         self.is_checked = False
         self.schema: Schema | None = None
@@ -80,18 +80,18 @@ class Channel:
         self.tuples += len(rows)
         self.batches += 1
         for consumer in self.consumers:
-            consumer.deliver(Kind.TUPLES, batch)
+            consumer.deliver(Passing.TUPLES, batch)
 
-    def close(self, kind: Kind, value: Any = None) -> None:
+    def close(self, kind: Passing, value: Any = None) -> None:
         """Carry a value or the end, or that one of its producers gives nothing."""
         if not self.is_open or self.epoch.is_over:
             return
-        if kind is Kind.CANCEL:
+        if kind is Passing.CANCEL:
             self._live -= 1
             if self._live > 0:
                 return
         self.is_open = False
-        if kind is Kind.GIVEN:
+        if kind is Passing.GIVEN:
             self.tuples += len(value) if isinstance(value, Relation) else 1
         for consumer in self.consumers:
             consumer.deliver(kind, value)
@@ -116,13 +116,13 @@ class StreamOutlet:
 
     def end(self) -> None:
         """Give EOS, once."""
-        self._close(Kind.EOS)
+        self._close(Passing.EOS)
 
     def cancel(self) -> None:
         """Give nothing any more."""
-        self._close(Kind.CANCEL)
+        self._close(Passing.CANCEL)
 
-    def _close(self, kind: Kind) -> None:
+    def _close(self, kind: Passing) -> None:
         if self.is_open:
             self.is_open = False
             self.channel.close(kind)
@@ -145,7 +145,7 @@ class ValueOutlet:
         """Give the value, once."""
         if self.is_open:
             self.is_open = False
-            self.channel.close(Kind.GIVEN, value)
+            self.channel.close(Passing.GIVEN, value)
 
     def end(self) -> None:
         """Cancel it if it was given nothing."""
@@ -155,7 +155,7 @@ class ValueOutlet:
         """Give nothing."""
         if self.is_open:
             self.is_open = False
-            self.channel.close(Kind.CANCEL)
+            self.channel.close(Passing.CANCEL)
 
 
 class RelationOutlet(ValueOutlet):
@@ -190,3 +190,31 @@ def outlet_of(channel: Channel, spill: Spill) -> AnyOutlet:
     if channel.type == STREAMED:
         return StreamOutlet(channel)
     return RelationOutlet(channel, spill) if channel.type == "Relation" else ValueOutlet(channel)
+
+
+Ended = Literal["finished", "cancelled", "failed"]
+ENDED = frozenset({"finished", "cancelled", "failed"})
+"""The states of operators that are over."""
+
+
+class GateClauses:
+    """The enablements that a call produces: at its first firing, on success, on error (TA1)."""
+
+    __slots__ = ("enable", "on_error", "started")
+
+    def __init__(self, started: list[AnyOutlet], enable: list[AnyOutlet], on_error: list[AnyOutlet]) -> None:
+        self.started, self.enable, self.on_error = started, enable, on_error
+
+    def begin(self) -> None:
+        """Give what the first firing enables."""
+        for outlet in self.started:
+            outlet.give(True)
+
+    def end(self, state: Ended) -> None:
+        """Give what success or an error enables, and cancel the rest."""
+        for when, outlets in (("finished", self.enable), ("failed", self.on_error), ("", self.started)):
+            for outlet in outlets:
+                if when == state:
+                    outlet.give(True)
+                else:
+                    outlet.cancel()

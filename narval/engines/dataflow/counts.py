@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.dataflow.definition import STREAMED, DataRef, OperatorCall
-from narval.engines.dataflow.channels import Channel
-from narval.engines.dataflow.firing import ENDED, WAIT, Gate
+from narval.engines.dataflow.channels import ENDED, Channel
+from narval.engines.dataflow.firing import WAIT, Gate
 from narval.engines.dataflow.operators.outside import Outside
 
 
@@ -29,7 +29,7 @@ class Passage(NamedTuple):
 
     def with_gate(self, gate: Gate, channels: Mapping[str, Channel], state: str) -> Passage:
         """The same with what passed through one gate more."""
-        call, actor = gate.call, gate.actor
+        call, running = gate.call, gate.running
         given = [channels[name] for _, _, name in call.produced]
         return Passage(
             self.plan,
@@ -39,7 +39,7 @@ class Passage(NamedTuple):
             + sum(channels[ref.name].tuples for _, _, ref in call.consumed if _many(channels, ref)),
             self.given + sum(channel.tuples for channel in given),
             self.batches + sum(channel.batches for channel in given),
-            self.requests + (actor.requests if isinstance(actor, Outside) else 0),
+            self.requests + (running.requests if isinstance(running, Outside) else 0),
             tuple(dict.fromkeys((*self.waits_for, *waits_of(gate)))),
         )
 
@@ -59,8 +59,8 @@ def waits_of(gate: Gate) -> Iterator[str]:
         yield f"the first of {', '.join(sorted(_named(call, *key) for key in inputs.open))}"
     elif gate.state == "at work":
         yield from (f"more of {_named(call, *key)}" for key in sorted(inputs.open))
-    if isinstance(gate.actor, Outside) and gate.actor.is_busy:
-        yield gate.actor.under_way
+    if isinstance(gate.running, Outside) and gate.running.is_busy:
+        yield gate.running.under_way
 
 
 def _named(call: OperatorCall, port: str, at: int) -> str:

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.channels import AnyOutlet, Channel, Receiver, outlet_of
-from narval.engines.dataflow.firing import ENDED, Clauses, Gate, Inlet, Key
+from narval.engines.dataflow.channels import ENDED, AnyOutlet, Channel, Consumer, GateClauses, outlet_of
+from narval.engines.dataflow.firing import Gate, Inlet, Key
 from narval.engines.dataflow.machine import Machine
-from narval.engines.dataflow.operators.actor import Actor
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 from narval.engines.dataflow.operators.outside import Asked, Outside
-from narval.engines.dataflow.operators.plans import Child, Control, EachTuple, PlanCall
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.operators.plans import ChildFrame, Control, EachTuple, PlanCall
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.engines.dataflow.wiring import CONTROL, Wiring, is_outside
+from narval.engines.dataflow.spilling import Spill
+from narval.engines.dataflow.wiring import CONTROL, GraphWiring, is_outside
 from narval.engines.events import Failure
 
 
@@ -28,7 +29,7 @@ class Owner(Protocol):
     def asked(self) -> dict[int, Gate]:
         """The requests under way, and whose they are."""
 
-    def open(self, gate: Gate, values: Mapping[str, Any], tag: str) -> Child:
+    def begin_frame(self, gate: Gate, values: Mapping[str, Any], tag: str) -> ChildFrame:
         """Begin a frame for a call."""
 
     def control(self, call: OperatorCall) -> None:
@@ -53,7 +54,7 @@ class Owner(Protocol):
 class Epoch:
     """One try of a frame."""
 
-    def __init__(self, owner: Owner, machine: Machine, wiring: Wiring, number: int) -> None:
+    def __init__(self, owner: Owner, machine: Machine, wiring: GraphWiring, number: int) -> None:
         self.number, self.wiring = number, wiring
         self.is_over = False
         self._owner, self._machine = owner, machine
@@ -71,7 +72,7 @@ class Epoch:
             self.channels[name].consumers.extend(Inlet(self.gates[at], key) for at, key in consumers)
         self._open = len(self.gates)
 
-    def _ends(self, call: OperatorCall) -> tuple[dict[Key, AnyOutlet], Clauses]:
+    def _ends(self, call: OperatorCall) -> tuple[dict[Key, AnyOutlet], GateClauses]:
         spill = self._machine.settings.spill
         outlets: dict[Key, AnyOutlet] = {}
         named = {(port, at): name for port, at, name in call.produced}
@@ -88,9 +89,14 @@ class Epoch:
             [outlet_of(self.channels[name], spill) for name in names]
             for names in (call.started, call.enable, call.on_error)
         )
-        return outlets, Clauses(started, enable, on_error)
+        return outlets, GateClauses(started, enable, on_error)
 
-    def attach(self, name: str, receiver: Receiver) -> None:
+    @property
+    def spill(self) -> Spill:
+        """Place for rows that wait."""
+        return self._machine.settings.spill
+
+    def attach(self, name: str, receiver: Consumer) -> None:
         """Let somebody have what comes of a datum."""
         self.channels[name].consumers.append(receiver)
 
@@ -99,16 +105,16 @@ class Epoch:
         for gate in self.gates:
             gate.go()
 
-    def shut(self) -> list[Actor]:
+    def shut(self) -> list[FlowOperator]:
         """Drop all that is under way; gives the operators that were at work."""
         if not self.is_over:
             self._owner.count(self)
         self.is_over = True
-        return [gate.actor for gate in self.gates if gate.actor is not None and gate.is_at_work]
+        return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
 
     # --- the host of its gates ------------------------------------------------------------------------------
 
-    def make(self, gate: Gate) -> Actor:
+    def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
         call, machine = gate.call, self._machine
         spill, settings = machine.settings.spill, machine.settings
@@ -121,8 +127,8 @@ class Epoch:
             desk = _Desk(self._owner, machine, gate, self.number)
             return Outside(call, gate.outlets, spill, desk, settings)
         if call.lifted:
-            return EachTuple(call, gate.outlets, spill, ACTORS[name])
-        return ACTORS[name](call, gate.outlets, spill)
+            return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
+        return INNER_OPERATORS[name](call, gate.outlets, spill)
 
     def schedule(self, gate: Gate) -> None:
         """Let a gate go on later."""
@@ -158,13 +164,13 @@ class _Door:
     def __init__(self, owner: Owner, gate: Gate) -> None:
         self._owner, self._gate = owner, gate
 
-    def open(self, values: Mapping[str, Any], tag: str) -> Child:
-        return self._owner.open(self._gate, values, tag)
+    def begin(self, values: Mapping[str, Any], tag: str) -> ChildFrame:
+        return self._owner.begin_frame(self._gate, values, tag)
 
     def fed(self) -> None:
         self._gate.host.last_left(self._gate)
 
-    def stop(self, children: Iterable[Child]) -> None:
+    def stop(self, children: Iterable[ChildFrame]) -> None:
         for child in children:
             child.stop()
 

@@ -18,20 +18,20 @@ from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import FixedValue, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import AnyOutlet, Kind, Life
-from narval.engines.dataflow.operators.actor import Actor, Handler, Steps
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.channels import ENDED, AnyOutlet, Ended, GateClauses, Life, Passing
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
+from narval.engines.dataflow.spilling import Spill
 from narval.engines.events import Failure
 
 Key = tuple[str, int]
 """An input: its port, and the place in its group."""
 
-Ended = Literal["finished", "cancelled", "failed"]
-ENDED = frozenset({"finished", "cancelled", "failed"})
-"""The states of operators that are over."""
-
 WAIT = "WAIT"
 """Stands for the port of names that an operator only waits for."""
+
+FEW = 32
+"""Batches of a stream that wait as they are; more of them are put where there is room."""
 
 BACK = "BACK"
 """Stands for the port of what comes back from a frame that an operator has begun."""
@@ -40,7 +40,11 @@ BACK = "BACK"
 class Host(Life, Protocol):
     """The try of a frame that a gate is part of."""
 
-    def make(self, gate: Gate) -> Actor:
+    @property
+    def spill(self) -> Spill:
+        """Place for rows that wait."""
+
+    def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
 
     def schedule(self, gate: Gate) -> None:
@@ -65,37 +69,26 @@ class Host(Life, Protocol):
         """Take note that a call of a plan has all its inputs."""
 
 
-class Clauses:
-    """The enablements that a call produces: at its first firing, on success, on error (TA1)."""
+class WaitingRows(Relation):
+    """The rows of many batches that wait for an operator to fire (TA41)."""
 
-    __slots__ = ("enable", "on_error", "started")
-
-    def __init__(self, started: list[AnyOutlet], enable: list[AnyOutlet], on_error: list[AnyOutlet]) -> None:
-        self.started, self.enable, self.on_error = started, enable, on_error
-
-    def begin(self) -> None:
-        """Give what the first firing enables."""
-        for outlet in self.started:
-            outlet.give(True)
-
-    def end(self, state: Ended) -> None:
-        """Give what success or an error enables, and cancel the rest."""
-        for when, outlets in (("finished", self.enable), ("failed", self.on_error), ("", self.started)):
-            for outlet in outlets:
-                if when == state:
-                    outlet.give(True)
-                else:
-                    outlet.cancel()
+    @classmethod
+    def of(cls, batch: TupleBatch, spill: Spill) -> WaitingRows:
+        """The rows of a first batch."""
+        kept = spill.kept()
+        kept.add(batch.rows)
+        return cls(batch.schema, kept, batch.relation)
 
 
 class Inputs:
-    """What a gate has been given, and what it lacks (T31)."""
+    """The inputs of a gate: what it has been given, and what it lacks (T31)."""
 
-    def __init__(self, call: OperatorCall, streams: frozenset[str]) -> None:
+    def __init__(self, call: OperatorCall, streams: frozenset[str], spill: Spill) -> None:
+        self._spill = spill
         self.waiting = 0
         self.values: dict[str, Any] = {}
         self.missing: set[Key] = {(WAIT, at) for at in range(len(call.wait))}
-        self.queues: dict[Key, deque[tuple[Kind, Any]]] = {}
+        self.queues: dict[Key, deque[tuple[Passing, Any]]] = {}
         self.handlers: dict[Key, Handler] = {}
         for port, argument in call.arguments.items():
             group = argument if isinstance(argument, tuple) else (argument,)
@@ -109,17 +102,25 @@ class Inputs:
             for at, one in enumerate(group):
                 self.queues[port, at] = deque()
                 if isinstance(one, FixedValue):
-                    self.put((port, at), Kind.GIVEN, one.value)
+                    self.put((port, at), Passing.GIVEN, one.value)
         self.open, self.live = set(self.queues), set(self.queues)
         self.is_lost = False
 
-    def put(self, key: Key, kind: Kind, item: Any) -> None:
+    def put(self, key: Key, kind: Passing, item: Any) -> None:
         """Let something wait; a value for a stream is its only one, a relation its tuples."""
         queue = self.queues.setdefault(key, deque())
-        if kind is Kind.GIVEN and key[0] != BACK:
+        if kind is Passing.TUPLES and len(queue) >= FEW:
+            last = queue[-1][1]
+            if isinstance(last, WaitingRows) and last.schema is item.schema:
+                last.kept.add(item.rows)
+                return
+            queue.append((Passing.GIVEN, WaitingRows.of(item, self._spill)))
+            self.waiting += 1
+            return
+        if kind is Passing.GIVEN and key[0] != BACK:
             whole = isinstance(item, Relation)
-            queue.append((kind, item) if whole else (Kind.TUPLES, TupleBatch(VALUE, [(item,)])))
-            kind, item = Kind.EOS, None
+            queue.append((kind, item) if whole else (Passing.TUPLES, TupleBatch(VALUE, [(item,)])))
+            kind, item = Passing.EOS, None
             self.waiting += 1
         queue.append((kind, item))
         self.waiting += 1
@@ -140,10 +141,10 @@ class Inputs:
         if self.missing:
             return False
         return not self.queues or any(
-            kind is not Kind.CANCEL for queue in self.queues.values() for kind, _ in queue
+            kind is not Passing.CANCEL for queue in self.queues.values() for kind, _ in queue
         )
 
-    def next(self) -> tuple[Key, Kind, Any] | None:
+    def next(self) -> tuple[Key, Passing, Any] | None:
         """The first that waits, in the order of the inputs."""
         for key, queue in self.queues.items():
             if queue:
@@ -166,7 +167,7 @@ class Inlet:
     def __init__(self, gate: Gate, key: Key) -> None:
         self._gate, self._key = gate, key
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Tell the gate."""
         self._gate.deliver(self._key, kind, item)
 
@@ -180,54 +181,54 @@ class Gate:
         call: OperatorCall,
         streams: frozenset[str],
         outlets: Mapping[Key, AnyOutlet],
-        clauses: Clauses,
+        clauses: GateClauses,
     ) -> None:
         self.host, self.call, self.outlets, self.clauses = host, call, outlets, clauses
-        self.inputs = Inputs(call, streams)
+        self.inputs = Inputs(call, streams, host.spill)
         self.state: Literal["waiting", "at work", "finishing"] | Ended = "waiting"
-        self.actor: Actor | None = None
+        self.running: FlowOperator | None = None
         self._steps = 0
         self._is_scheduled = False
 
     @property
     def is_over(self) -> bool:
-        """Whether it takes nothing any more."""
+        """True if it takes nothing any more."""
         return self.state in ENDED or self.host.is_over
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it has fired and is not over."""
+        """True if it has fired and is not over."""
         return self.state in ("at work", "finishing")
 
-    def deliver(self, key: Key, kind: Kind, item: Any) -> None:
+    def deliver(self, key: Key, kind: Passing, item: Any) -> None:
         """Take what comes on an input."""
         host, inputs = self.host, self.inputs
         is_free = self.state == "at work" and not self._steps and not inputs.waiting
-        if is_free and kind is Kind.TUPLES and not host.is_over:
+        if is_free and kind is Passing.TUPLES and not host.is_over:
             handler = inputs.handlers.get(key)
             if handler is not None and host.enter():
-                self._tuples(handler, item)
+                self._work(handler, item)
                 host.leave()
                 return
         if self.is_over:
             return
         if key not in inputs.queues and key[0] != BACK:
             self._take_value(key, kind, item)
-        elif is_free and kind is not Kind.GIVEN and host.enter():
+        elif is_free and kind is not Passing.GIVEN and host.enter():
             self._handle(key, kind, item)
             self.settle()
             host.leave()
         else:
             inputs.put(key, kind, item)
-            if kind is Kind.CANCEL and self.state == "waiting":
+            if kind is Passing.CANCEL and self.state == "waiting":
                 self._lose(key)
             self.go()
 
-    def _take_value(self, key: Key, kind: Kind, item: Any) -> None:
+    def _take_value(self, key: Key, kind: Passing, item: Any) -> None:
         """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is none (TA2)."""
         if key not in self.inputs.missing:
             return
-        if kind in (Kind.GIVEN, Kind.TUPLES):
+        if kind in (Passing.GIVEN, Passing.TUPLES):
             self.inputs.give(key, item)
             self.go()
         else:
@@ -238,8 +239,8 @@ class Gate:
         inputs = self.inputs
         inputs.live.discard(key)
         inputs.open.discard(key)
-        actor = ACTORS.get(self.call.operator.name)
-        lost = not inputs.live or (actor is not None and key[0] in actor.cancelled_by)
+        running = INNER_OPERATORS.get(self.call.operator.name)
+        lost = not inputs.live or (running is not None and key[0] in running.cancelled_by)
         if lost:
             self.cancel()
         return lost
@@ -273,44 +274,28 @@ class Gate:
     def _fire(self) -> None:
         self.state = "at work"
         self.clauses.begin()
-        actor = self.actor = self.host.make(self)
-        self.inputs.handlers = {key: actor.handler(*key) for key in self.inputs.queues if key[0] != BACK}
-        self._work(lambda: actor.on_init(self.inputs.values))
+        running = self.running = self.host.make(self)
+        self.inputs.handlers = {key: running.handler(*key) for key in self.inputs.queues if key[0] != BACK}
+        self._work(running.on_init, self.inputs.values)
 
-    def _handle(self, key: Key, kind: Kind, item: Any) -> None:
-        actor = self.actor
-        assert actor is not None
+    def _handle(self, key: Key, kind: Passing, item: Any) -> None:
+        running = self.running
+        assert running is not None
         if key[0] == BACK:
-            self._work(lambda: actor.on_back(key[1], kind, item))
-        elif kind is Kind.TUPLES:
-            self._tuples(self.inputs.handlers[key], item)
-        elif kind is Kind.GIVEN:
-            self._go_on(self._each(self.inputs.handlers[key], item))
-        elif kind is Kind.EOS:
+            self._work(running.on_back, key[1], kind, item)
+        elif kind is Passing.TUPLES:
+            self._work(self.inputs.handlers[key], item)
+        elif kind is Passing.GIVEN:
+            self._go_on(each_batch(self.inputs.handlers[key], item))
+        elif kind is Passing.EOS:
             self.inputs.open.discard(key)
-            self._work(lambda: actor.on_eos(*key))
+            self._work(running.on_eos, *key)
         elif not self._lose(key):
-            self._work(lambda: actor.on_cancelled(*key))
+            self._work(running.on_cancelled, *key)
 
-    def _tuples(self, handler: Handler, batch: TupleBatch) -> None:
+    def _work(self, act: Callable[..., Steps], *arguments: Any) -> None:
         try:
-            steps = handler(batch)
-        except Exception as error:
-            self.fail(failure_of(error))
-        else:
-            if steps is not None:
-                self._go_on(steps)
-
-    def _each(self, handler: Handler, relation: Relation) -> Iterator[None]:
-        for batch in relation.batches():
-            steps = handler(batch)
-            if steps is not None:
-                yield from steps
-            yield
-
-    def _work(self, act: Callable[[], Steps]) -> None:
-        try:
-            steps = act()
+            steps = act(*arguments)
         except Exception as error:
             self.fail(failure_of(error))
         else:
@@ -338,16 +323,17 @@ class Gate:
 
     def settle(self) -> None:
         """Finish if all inputs are over and nothing is under way."""
-        actor, inputs = self.actor, self.inputs
-        if self.is_over or actor is None or inputs.open or self._steps or inputs.waiting:
+        running, inputs = self.running, self.inputs
+        if self.is_over or running is None or inputs.open or self._steps or inputs.waiting:
             return
         if self.state == "at work":
             self.state = "finishing"
-            self._work(actor.finish)
+            self._work(running.finish)
             if self._steps or self.is_over:
                 return
-        if actor.is_busy:
+        if running.is_busy:
             return
+        running.conclude()
         self._close("finished")
 
     def cancel(self) -> None:
@@ -372,8 +358,8 @@ class Gate:
 
     def _close(self, state: Ended) -> None:
         self.state = state
-        if self.actor is not None:
-            self.actor.stop()
+        if self.running is not None:
+            self.running.stop()
         for outlet in self.outlets.values():
             if state == "finished":
                 outlet.end()
@@ -382,6 +368,15 @@ class Gate:
         self.clauses.end(state)
         self.inputs.clear()
         self.host.closed(self)
+
+
+def each_batch(handler: Handler, relation: Relation) -> Iterator[None]:
+    """The work on a relation that came for a stream, a batch at a time."""
+    for batch in relation.batches():
+        steps = handler(batch)
+        if steps is not None:
+            yield from steps
+        yield
 
 
 def failure_of(error: Exception) -> Failure:

@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 from narval.definitions.dataflow.definition import STREAMED, OperatorCall
 from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import Kind, Receiver
+from narval.engines.dataflow.channels import Consumer, Passing
 from narval.engines.dataflow.counts import Passage, Tally
 from narval.engines.dataflow.epochs import Epoch
 from narval.engines.dataflow.firing import BACK, Gate, Inlet
-from narval.engines.dataflow.machine import Later, Machine
-from narval.engines.dataflow.operators.plans import Child, PlanCall
-from narval.engines.dataflow.requests import RestartRequest, Withdrawn
+from narval.engines.dataflow.machine import Afterwards, Machine
+from narval.engines.dataflow.operators.plans import ChildFrame, PlanCall
+from narval.engines.dataflow.requests import RequestsWithdrawn, RestartRequest
 from narval.engines.dataflow.tries import FrameOutput, Log
-from narval.engines.dataflow.wiring import FlowPlan, Wiring, restarts_after
+from narval.engines.dataflow.wiring import FlowPlan, GraphWiring, restarts_after
 from narval.engines.events import Failure
 
 FrameState = Literal["at work", "void", "done", "given up", "handed over"]
@@ -38,6 +38,51 @@ class Frames:
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
 
+    def begin(self, caller: Frame, gate: Gate, values: Mapping[str, Any], tag: str) -> Frame:
+        """Begin a frame for a call of another, within the bounds on depth and number (TA34)."""
+        settings = self.machine.settings
+        if caller.depth >= settings.depth:
+            raise FlowError(
+                "too-deep",
+                f"expected at most {settings.depth} frames in each other: has the recursion an end?",
+            )
+        if self.machine.begin_frame() > settings.frames:
+            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
+        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
+        id = blake2b(f"{caller.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
+        frame = Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
+        frame.begin(values)
+        return frame
+
+    def stop(self, frame: Frame) -> None:
+        """Make the try of a frame void, and all frames that come of it."""
+        stack: list[ChildFrame] = [frame]
+        while stack:
+            one = stack.pop()
+            if not isinstance(one, Frame):
+                continue
+            if one.state == "at work":
+                stack += one.give_up_try()
+            if one is not frame:
+                self.live.pop(one.id, None)  # one that was to begin again does not
+
+    def hand_over(self, frame: Frame, gate: Gate) -> None:
+        """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""
+        running = gate.running
+        child = running.only_child() if isinstance(running, PlanCall) else None
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
+            return
+        if frame.wiring.holds or not all(output.is_plain for output in frame.outputs.values()):
+            return
+        names = {port: name for port, _, name in gate.call.produced}
+        lacking = child.take_place(frame)
+        for port, output in child.outputs.items():
+            mine = frame.outputs.get(names.get(port, ""))
+            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
+        frame.epoch.shut()
+        frame.state = "handed over"
+        self.live.pop(frame.id, None)
+
     def passages(self) -> list[Passage]:
         """The tuples that passed through each operator so far, and what it waits for."""
         live = [frame for frame in self.live.values() if not frame.epoch.is_over]
@@ -49,7 +94,7 @@ class Frames:
 class Nobody:
     """A receiver of what nobody needs."""
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Drop it."""
 
 
@@ -61,8 +106,8 @@ class Frame:
         frames: Frames,
         id: str,
         depth: int,
-        wiring: Wiring,
-        receivers: Mapping[str, Receiver],
+        wiring: GraphWiring,
+        receivers: Mapping[str, Consumer],
         parent: Gate | None,
     ) -> None:
         self.id, self.depth, self.parent, self.wiring = id, depth, parent, wiring
@@ -86,22 +131,22 @@ class Frame:
             epoch.attach(name, output)
         return epoch
 
-    def deliver(self, name: str, kind: Kind, item: Any) -> None:
+    def deliver(self, name: str, kind: Passing, item: Any) -> None:
         """Give an input what comes for it."""
         if name in self._inputs:
             self._inputs[name].add(kind, item)
         if self.state == "at work":
             self._feed(name, kind, item)
 
-    def _feed(self, name: str, kind: Kind, item: Any) -> None:
+    def _feed(self, name: str, kind: Passing, item: Any) -> None:
         channel = self.epoch.channels[name]
-        if kind is Kind.TUPLES:
+        if kind is Passing.TUPLES:
             channel.put(*item)
-        elif kind is Kind.GIVEN and channel.type == STREAMED:
+        elif kind is Passing.GIVEN and channel.type == STREAMED:
             batches = item.batches() if isinstance(item, Relation) else [TupleBatch(VALUE, [(item,)])]
             for batch in batches:
                 channel.put(*batch)
-            channel.close(Kind.EOS)
+            channel.close(Passing.EOS)
         else:
             channel.close(kind, item)
 
@@ -112,37 +157,23 @@ class Frame:
         """The requests under way."""
         return self._frames.asked
 
-    def open(self, gate: Gate, values: Mapping[str, Any], tag: str) -> Child:
-        """Begin a frame for a call, within the bounds on depth and number (TA34)."""
-        machine = self._frames.machine
-        settings = machine.settings
-        if self.depth >= settings.depth:
-            raise FlowError(
-                "too-deep",
-                f"expected at most {settings.depth} frames in each other; does the recursion end?",
-            )
-        if machine.begin_frame() > settings.frames:
-            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
-        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
-        digest = blake2b(f"{self.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
-        wiring = self._frames.plan.of(gate.call.plan)
-        frame = Frame(self._frames, digest, self.depth + 1, wiring, receivers, gate)
-        frame.begin(values)
-        return frame
+    def begin_frame(self, gate: Gate, values: Mapping[str, Any], tag: str) -> ChildFrame:
+        """Begin a frame for a call."""
+        return self._frames.begin(self, gate, values, tag)
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Fire what needs no input, and give the values that are there."""
         self.epoch.start()
         for datum in self.wiring.graph.inputs:
             if datum.name in values:
-                self.deliver(datum.name, Kind.GIVEN, values[datum.name])
+                self.deliver(datum.name, Passing.GIVEN, values[datum.name])
 
     def forget(self, requests: Iterable[int]) -> None:
         """Give requests up."""
         given_up = tuple(sorted(requests))
         for number in given_up:
             self._frames.asked.pop(number, None)
-        self._frames.machine.tell(Withdrawn(given_up, self.id, self.epoch.number))
+        self._frames.machine.tell(RequestsWithdrawn(given_up, self.id, self.epoch.number))
 
     def control(self, call: OperatorCall) -> None:
         """Do what an operator wants that acts on its transaction."""
@@ -178,48 +209,34 @@ class Frame:
 
     def hand_over(self, gate: Gate) -> None:
         """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
-        actor = gate.actor
-        child = actor.only_child() if isinstance(actor, PlanCall) else None
-        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
-            return
-        if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
-            return
-        names = {port: name for port, _, name in gate.call.produced}
-        lacking = child.take_place(self)
-        for port, output in child.outputs.items():
-            mine = self.outputs.get(names.get(port, ""))
-            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
-        self.epoch.shut()
-        self.state = "handed over"
-        self._frames.live.pop(self.id, None)
+        self._frames.hand_over(self, gate)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
         """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None
-        actor = self.parent.actor
-        if isinstance(actor, PlanCall):
-            actor.replace(frame, self)
+        running = self.parent.running
+        if isinstance(running, PlanCall):
+            running.replace(frame, self)
         return self._take_back
 
     # --- ends -----------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Make the try void, and the frames that it has begun: all that is under way is dropped."""
-        stack: list[Child] = [self]
-        while stack:
-            frame = stack.pop()
-            if not isinstance(frame, Frame) or frame.state != "at work":
-                continue
-            frame.state = "void"
-            for actor in frame.epoch.shut():
-                if isinstance(actor, PlanCall):
-                    stack += actor.take_children()
-                else:
-                    actor.stop()
-            if frame is not self:
-                self._frames.live.pop(frame.id, None)
+        self._frames.stop(self)
+
+    def give_up_try(self) -> list[ChildFrame]:
+        """Make the try alone void; gives the frames that it had begun."""
+        self.state = "void"
+        children: list[ChildFrame] = []
+        for running in self.epoch.shut():
+            if isinstance(running, PlanCall):
+                children += running.take_children()
+            else:
+                running.stop()
+        return children
 
     def _again(self, failure: Failure) -> None:
         self._attempt += 1
@@ -264,20 +281,20 @@ class Frame:
     def cancel_outputs(self) -> None:
         """Say of outputs that are not over that nothing comes any more."""
         for output in self.outputs.values():
-            output.close(Kind.CANCEL, with_held=False)
+            output.close(Passing.CANCEL, with_held=False)
 
     def _close(self, state: FrameState, *, with_held: bool) -> None:
         self.state = state
         self._frames.live.pop(self.id, None)
         for name, output in self.outputs.items():
             streams = self.wiring.types.get(name) == STREAMED
-            output.close(Kind.EOS if streams and with_held else Kind.CANCEL, with_held=with_held)
+            output.close(Passing.EOS if streams and with_held else Passing.CANCEL, with_held=with_held)
         self.epoch.shut()
         if self.parent is None:
             self._frames.finished(state, None)
-        elif isinstance(self.parent.actor, PlanCall):
-            self.parent.actor.over(self)
+        elif isinstance(self.parent.running, PlanCall):
+            self.parent.running.over(self)
             self.parent.schedule()
 
     def _later(self, act: Callable[[], None]) -> None:
-        self._frames.machine.schedule(Later(act))
+        self._frames.machine.schedule(Afterwards(act))

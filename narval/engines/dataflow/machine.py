@@ -29,7 +29,7 @@ class Stepping(Protocol):
         """Do a step; False when there is none left."""
 
 
-class Later:
+class Afterwards:
     """An act for later."""
 
     __slots__ = ("go",)
@@ -103,12 +103,12 @@ class Machine:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more waits for an operator outside than should: sources give nothing for now (TA41)."""
+        """True if more waits for an operator outside than should: sources give nothing for now (TA41)."""
         return bool(self._crowded)
 
     @property
     def has_work(self) -> bool:
-        """Whether it could go on now."""
+        """True if it could go on now."""
         return bool(self._ready or (self._steps and not self._crowded))
 
     def run(self, turns: int) -> None:

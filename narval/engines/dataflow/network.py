@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.channels import Kind
+from narval.engines.dataflow.channels import Passing
 from narval.engines.dataflow.firing import Gate, failure_of
 from narval.engines.dataflow.frames import Frame, Frames
 from narval.engines.dataflow.machine import Machine
@@ -32,16 +32,16 @@ class NetworkOutput:
     def __init__(self, name: str, machine: Machine) -> None:
         self._name, self._machine = name, machine
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Tell what comes."""
         tell = self._machine.tell
-        if kind is Kind.TUPLES:
+        if kind is Passing.TUPLES:
             tell(OutputTuples(self._name, item))
-        elif kind is Kind.GIVEN:
+        elif kind is Passing.GIVEN:
             tell(OutputValue(self._name, item))
             tell(OutputOver(self._name, cancelled=False))
         else:
-            tell(OutputOver(self._name, cancelled=kind is Kind.CANCEL))
+            tell(OutputOver(self._name, cancelled=kind is Passing.CANCEL))
 
 
 class Network:
@@ -65,19 +65,19 @@ class Network:
     def feed(self, name: str, batch: TupleBatch) -> None:
         """Give an input tuples."""
         if batch.rows:
-            self._top.deliver(name, Kind.TUPLES, batch)
+            self._top.deliver(name, Passing.TUPLES, batch)
 
     def give(self, name: str, value: Any) -> None:
         """Give an input its value; one for a stream is its only one, a relation all of it."""
-        self._top.deliver(name, Kind.GIVEN, value)
+        self._top.deliver(name, Passing.GIVEN, value)
 
     def end(self, name: str) -> None:
         """Give an input EOS."""
-        self._top.deliver(name, Kind.EOS, None)
+        self._top.deliver(name, Passing.EOS, None)
 
     def cancel(self, name: str) -> None:
         """Say that nothing comes for an input, or nothing more."""
-        self._top.deliver(name, Kind.CANCEL, None)
+        self._top.deliver(name, Passing.CANCEL, None)
 
     # --- answers --------------------------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class Network:
     def done(self, request: int) -> None:
         """Take note that all of a request is answered."""
         gate = self._settled(request)
-        if gate is not None and isinstance(gate.actor, Outside):
-            gate.actor.answered(request)
+        if gate is not None and isinstance(gate.running, Outside):
+            gate.running.answered(request)
             gate.settle()
 
     def fail(self, request: int, failure: Failure) -> None:
@@ -147,12 +147,12 @@ class Network:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether it should be given nothing for now, because an operator outside is behind (TA41)."""
+        """True if it should be given nothing for now, because an operator outside is behind (TA41)."""
         return self.machine.is_crowded
 
     @property
     def is_over(self) -> bool:
-        """Whether the transaction has ended."""
+        """True if the transaction has ended."""
         return self._over is not None
 
     @property

@@ -43,7 +43,7 @@ class RestartRequest(NamedTuple):
     failure: Failure
 
 
-class Withdrawn(NamedTuple):
+class RequestsWithdrawn(NamedTuple):
     """Requests, and instances of a frame in an epoch, that nobody waits for any more."""
 
     requests: tuple[int, ...]
@@ -80,7 +80,13 @@ class TransactionOver(NamedTuple):
 
 
 FlowEvent = (
-    OperatorRequest | RestartRequest | Withdrawn | OutputTuples | OutputValue | OutputOver | TransactionOver
+    OperatorRequest
+    | RestartRequest
+    | RequestsWithdrawn
+    | OutputTuples
+    | OutputValue
+    | OutputOver
+    | TransactionOver
 )
 
 

@@ -11,35 +11,35 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.engines.dataflow.batches import Relation, Row, Schema, TupleBatch, aligned
-from narval.engines.dataflow.channels import Kind, Receiver
+from narval.engines.dataflow.channels import Consumer, Passing
 from narval.engines.dataflow.machine import Machine
 from narval.engines.dataflow.spilling import Kept, Spill
-from narval.engines.dataflow.wiring import Wiring
+from narval.engines.dataflow.wiring import GraphWiring
 
 
 class Log:
-    """What came on a datum: tuples, then a value or the end; it can be had again."""
+    """A record of what came on a datum: tuples, then a value or the end; it can be had again."""
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
         self._kept: Kept | None = None
         self._schema: Schema = ()
-        self.closing: tuple[Kind, Any] | None = None
+        self.closing: tuple[Passing, Any] | None = None
 
-    def add(self, kind: Kind, item: Any) -> None:
+    def add(self, kind: Passing, item: Any) -> None:
         """Keep one thing more."""
-        if kind is not Kind.TUPLES:
+        if kind is not Passing.TUPLES:
             self.closing = (kind, item)
             return
         if self._kept is None:
             self._kept, self._schema = self._spill.kept(), item.schema
         self._kept.add(aligned(item, self._schema))
 
-    def replay(self, receiver: Callable[[Kind, Any], None]) -> None:
+    def replay(self, receiver: Callable[[Passing, Any], None]) -> None:
         """Tell all again."""
         if self._kept is not None:
             for rows in self._kept.batches():
-                receiver(Kind.TUPLES, TupleBatch(self._schema, rows))
+                receiver(Passing.TUPLES, TupleBatch(self._schema, rows))
         if self.closing is not None:
             receiver(*self.closing)
 
@@ -60,7 +60,7 @@ class FrameOutput:
     """
 
     def __init__(
-        self, receiver: Receiver, machine: Machine, wiring: Wiring, lacking: Callable[[], None] | None
+        self, receiver: Consumer, machine: Machine, wiring: GraphWiring, lacking: Callable[[], None] | None
     ) -> None:
         self._receiver, self._lacking, self._spill = receiver, lacking, machine.settings.spill
         holds = wiring.holds and lacking is not None
@@ -70,24 +70,24 @@ class FrameOutput:
         self.is_over = False
 
     @property
-    def receiver(self) -> Receiver:
+    def receiver(self) -> Consumer:
         """The one that has what comes."""
         return self._receiver
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is held back, and nothing owed from an earlier try."""
+        """True if nothing is held back, and nothing owed from an earlier try."""
         return self._held is None and not self._owed
 
-    def redirect(self, receiver: Receiver, lacking: Callable[[], None] | None) -> None:
+    def redirect(self, receiver: Consumer, lacking: Callable[[], None] | None) -> None:
         """Let somebody else have what comes."""
         self._receiver, self._lacking = receiver, lacking
 
-    def deliver(self, kind: Kind, item: Any) -> None:
+    def deliver(self, kind: Passing, item: Any) -> None:
         """Pass on what comes; tuples that a void try has given already are left out."""
         if self._held is not None:
             self._held.add(kind, item)
-        elif kind is Kind.TUPLES:
+        elif kind is Passing.TUPLES:
             if self._owed:
                 item = item._replace(rows=self._new(item.rows))
             if item.rows and self.is_over:
@@ -103,7 +103,7 @@ class FrameOutput:
         else:
             self._pass(kind, item)
 
-    def _pass(self, kind: Kind, item: Any) -> None:
+    def _pass(self, kind: Passing, item: Any) -> None:
         if not self.is_over:
             self.is_over = True
             if self._given is not None:
@@ -114,7 +114,7 @@ class FrameOutput:
         if self._lacking is not None:
             self._lacking()
 
-    def _is_same(self, kind: Kind, item: Any) -> bool:
+    def _is_same(self, kind: Passing, item: Any) -> bool:
         return self._given is None or self._given.closing is None or same(self._given.closing, (kind, item))
 
     def _new(self, rows: list[Row]) -> list[Row]:
@@ -135,7 +135,7 @@ class FrameOutput:
         elif self._given is not None:
             self._owed = self._given.counted()
 
-    def close(self, kind: Kind, *, with_held: bool = True) -> None:
+    def close(self, kind: Passing, *, with_held: bool = True) -> None:
         """Pass on what was held back, if it counts, and end it if that has not."""
         held, self._held = self._held, None
         if held is not None and with_held:
@@ -144,7 +144,7 @@ class FrameOutput:
         self._pass(kind, None)
 
 
-def same(a: tuple[Kind, Any], b: tuple[Kind, Any]) -> bool:
+def same(a: tuple[Passing, Any], b: tuple[Passing, Any]) -> bool:
     """Test whether two ends of a datum are the same."""
     if isinstance(a[1], Relation) and isinstance(b[1], Relation):
         one, other = (Counter(row for batch in each.batches() for row in batch.rows) for each in (a[1], b[1]))

@@ -11,13 +11,13 @@ from narval.definitions.dataflow.definition import (
     OperatorCall,
 )
 from narval.engines.dataflow.firing import WAIT, Key
-from narval.engines.dataflow.operators.table import ACTORS
+from narval.engines.dataflow.operators.table import INNER_OPERATORS
 
 CONTROL = frozenset({"void", "restart", "terminate"})
 """The operators that act on their own transaction."""
 
 
-class Wiring:
+class GraphWiring:
     """The wiring of one graph.
 
     `streams` are the inputs of calls that take streams, `consumers` the inputs that a datum goes to, by the
@@ -40,7 +40,7 @@ class Wiring:
                 self.consumers[ref.name].append((place, (WAIT, at)))
             named = [name for _, _, name in call.produced]
             self.producers.update([*named, *call.enabled])
-            if call.operator.name not in ACTORS or call.lifted or call.plan:
+            if call.operator.name not in INNER_OPERATORS or call.lifted or call.plan:
                 self.checked.update(named)
         names = {call.operator.name for call in graph.calls}
         self.holds = "void" in names
@@ -52,7 +52,7 @@ def is_outside(call: OperatorCall) -> bool:
     name = call.operator.name
     if call.plan or name in CONTROL:
         return False
-    return name not in ACTORS or (name == "formatrelation" and "fun" in call.arguments)
+    return name not in INNER_OPERATORS or (name == "formatrelation" and "fun" in call.arguments)
 
 
 def _streams(call: OperatorCall, graphs: dict[str, DataflowGraph]) -> frozenset[str]:
@@ -68,13 +68,13 @@ class FlowPlan:
 
     def __init__(self, definition: DataflowDefinition) -> None:
         self._graphs = dict(definition.graphs)
-        self._wirings: dict[str, Wiring] = {}
+        self._wirings: dict[str, GraphWiring] = {}
         self.name = definition.full_name
 
-    def of(self, name: str) -> Wiring:
+    def of(self, name: str) -> GraphWiring:
         """The wiring of a graph."""
         if name not in self._wirings:
-            self._wirings[name] = Wiring(self._graphs[name], self._graphs, self._restarts(name))
+            self._wirings[name] = GraphWiring(self._graphs[name], self._graphs, self._restarts(name))
         return self._wirings[name]
 
     def _restarts(self, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.task.definition import FORWARD, PREDEFINED, TaskDefinition
+from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.script import Script
 from narval.engines import commands
 from narval.engines.calls.assignment import Slot, assign
@@ -28,7 +28,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         """The script that is under way."""
         definition = self.definition
         if frame.kind == "routes":
-            return definition.routes.get(frame.state if frame.state in PREDEFINED else FORWARD, ())
+            return definition.route_of(frame.state)
         if frame.kind == "action":
             rules = definition.rules_for(frame.state, frame.event)
             return rules[frame.rule].action if frame.rule < len(rules) else ()

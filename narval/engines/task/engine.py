@@ -42,6 +42,7 @@ kind = "task"
 definition_kind = TaskDefinition.kind
 changes = TaskChange.union()
 state_type = InstanceState
+instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
 
 LEASE = 3600.0
 """Seconds after which an instance is dead whose program has asked nothing (K58)."""
@@ -165,6 +166,8 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
     match purpose:
         case "take":
             life.given(decision, event, signal)
+        case "code" if not state.is_busy:
+            decision.free(reserved, well=False)
         case "code":
             life.code_back(decision, event, reserved)
         case "script":

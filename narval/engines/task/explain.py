@@ -8,10 +8,15 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.task.definition import TaskDefinition, TaskState
+from narval.definitions.task.texts_of import rule_text
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
+from narval.engines.graph import clipped
 from narval.engines.run_state import add_caller, finished
 from narval.engines.task.state import GONE, InstanceState
+
+LONGEST_RULE = 200
+"""So many characters of a rule are told."""
 
 _CALLS = {
     "take": "the next object of the queue",
@@ -67,9 +72,8 @@ def waiting_for(
 
 
 def _ways_on(found: TaskState) -> Iterator[Wait]:
-    if found.rules:
-        events = ", ".join(dict.fromkeys(rule.event for rule in found.rules))
-        yield Wait(found.name, "signal", f"an event: {events}")
+    for rule in found.rules:
+        yield Wait(found.name, "signal", clipped(rule_text(rule), LONGEST_RULE))
     if found.edges:
         edges = ", ".join(f"{event} to {target}" for event, target in found.edges.items())
         yield Wait(found.name, "signal", f"a move along an edge: {edges}")
@@ -91,7 +95,7 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
             "exposed": found.exposed,
             "since": state.since if state.state == name else None,
             "edges": dict(found.edges),
-            "events": [rule.event for rule in found.rules],
+            "rules": [rule_text(rule) for rule in found.rules],
         }
         for name, found in definition.states.items()
     ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from shlex import split as split_words
 from typing import Any
 
 from lxml import etree
 
-from narval.definitions.task.script import Operand, Perform
+from narval.definitions.task.calls import command_of
+from narval.definitions.task.script import MOST_COPIES, Operand, Perform, is_object
 from narval.engines.calls.outputs import judge
 from narval.engines.events import Failure, Plain, Returned
 from narval.engines.task.changes import CallAsked, ObjectReplaced, PiecesMade, RouteChosen
 from narval.engines.task.decision import InstanceDecision
 from narval.engines.task.state import ScriptFrame
-from narval.engines.task.values import ScriptFault, Values, is_object, name_of
+from narval.engines.task.values import ScriptFault, Values, name_of
 from narval.engines.view import View
 from narval.errors import ElementError
 from narval.memory.elements.canonical import canonical
@@ -22,9 +22,6 @@ from narval.memory.elements.element import Element
 
 WITH_PROTOTYPE = ("action", "transform")
 """The kinds of what says what it takes and gives; of other kinds a run answers."""
-
-MOST_COPIES = 1000
-"""So many copies one statement may make."""
 
 
 def first(statement: Perform) -> Operand:
@@ -144,7 +141,7 @@ def raise_event(
 
 def run_program(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, purpose: str) -> str:
     """Run a program, with the object on its standard input; the id of the call. Raises ScriptFault."""
-    words, eid = tuple(split_words(name_of(first(statement)))), decision.state.object or frame.carried
+    words, eid = command_of(name_of(first(statement))), decision.state.object or frame.carried
     call = decision.identifier()
     decision.change(CallAsked(call, purpose))
     decision.call_program(call, words, environment(decision.view, frame.parameters, eid), eid)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from narval.definitions.task.definition import TaskDefinition, TaskState
-from narval.engines.graph import Graph, GraphEdge, GraphNode, clipped
+from narval.definitions.task.texts_of import rule_text
+from narval.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, clipped
 from narval.engines.task.state import InstanceState
 
-LONGEST_RULE = 60
+LONGEST_LABEL = 60
 """So many characters of a rule are shown."""
 
 
@@ -27,9 +28,11 @@ def graph(definition: TaskDefinition, state: InstanceState) -> Graph:
 
 def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) -> GraphNode:
     is_here = found.name == state.state
+    rules = [rule_text(rule) for rule in found.rules]
     label = [found.name, *([] if found.exposed else ["internal"])]
-    label += [clipped(f"on {rule.event}", LONGEST_RULE) for rule in found.rules]
+    label += [clipped(text, LONGEST_LABEL) for text in rules]
     if is_here and state.object:
         label.append(f"object {state.object}")
-    shape = "final" if definition.is_terminal(found.name) else "box"
-    return GraphNode(found.name, tuple(label), "running" if is_here else "todo", shape)  # type: ignore[arg-type]
+    shape: NodeShape = "final" if definition.is_terminal(found.name) else "box"
+    status = "running" if is_here else "todo"
+    return GraphNode(found.name, tuple(label), status, shape, tooltip="\n".join(rules))

@@ -110,7 +110,7 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
 def begin(decision: InstanceDecision, eid: int, case: int) -> None:
     """Begin with an object, or with none: assert the initial state."""
     decision.change(ObjectTaken(decision.event.at, eid, case))
-    if eid:
+    if eid and eid not in decision.state.first:
         decision.add_to_context((eid,))
     moves.enter(decision, decision.definition.initial)
 
@@ -196,9 +196,9 @@ def _end_of_work(decision: InstanceDecision) -> str:
 
 
 def _after_entry(decision: InstanceDecision) -> None:
-    """Run the routing script; after ABORT that comes once the chain is over (K47)."""
+    """Run the routing script, if there is an object; after ABORT that comes once the chain is over (K47)."""
     decision.change(StageReached("routes"))
-    if decision.state.state not in (ABORT, COMMIT):
+    if decision.state.object and decision.state.state != ABORT:
         decision.change(ScriptBegan(ScriptFrame("routes", decision.state.state)))
 
 

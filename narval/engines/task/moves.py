@@ -53,7 +53,7 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
     decision.change(StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error))
     if decision.has_rules(target) or decision.has_rules(before):
         tell_state(decision, target if decision.has_rules(target) else "")
-    if is_terminal:
+    if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
         give_up(decision, "code")
     if found is not None and found.on_assert:
         decision.change(ScriptBegan(ScriptFrame("assert", target)))

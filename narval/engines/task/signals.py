@@ -39,7 +39,10 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
         _AT_ONCE[event.name](decision, event)
     elif event.name == "act" if event.sender else event.name in _IN_TURN and event.name != "act":
         _renew(decision)
-        decision.change(SignalKept(event.signal, event.name, dict(event.arguments)))
+        if state.frames or state.line or state.stage not in ("", "busy"):
+            decision.change(SignalKept(event.signal, event.name, dict(event.arguments)))
+        else:
+            _obey(decision, event.signal, KeptSignal(event.name, event.arguments))
     else:
         known = ", ".join(name for name in (*_IN_TURN, *_AT_ONCE) if name != "act")
         decision.refuse(event, "not-listening", f"expected {known}, got {event.name!r:.80}")
@@ -49,6 +52,10 @@ def hear(decision: InstanceDecision) -> None:
     """Take the first signal in line. Raises ScriptFault where a script that it began fails."""
     signal, kept = next(iter(decision.state.line.items()))
     decision.change(SignalLeft(signal))
+    _obey(decision, signal, kept)
+
+
+def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     try:
         _IN_TURN[kept.name](decision, signal, kept)
     except RefusedSignal as refusal:

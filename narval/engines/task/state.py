@@ -13,7 +13,7 @@ from narval.engines.run_state import Moves, RunState
 _ENDS = frozenset({"done", "failed", "aborted", "stopped", "cancelled", "dead"})
 
 INSTANCE_MOVES: Moves = {
-    "ready": frozenset({"active", "failed"}),
+    "ready": frozenset({"active", "ending", "failed"}),
     "active": _ENDS | {"ending"},
     "ending": _ENDS,
 }

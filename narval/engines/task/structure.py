@@ -10,14 +10,17 @@ from collections.abc import Iterator
 
 from narval.definitions.library import Library
 from narval.definitions.task.checks import is_moving, is_unattended, moves_on
-from narval.definitions.task.definition import Rule, TaskDefinition, TaskState
+from narval.definitions.task.definition import ABORT, EXCEPTION, Rule, TaskDefinition, TaskState
 from narval.definitions.task.emptiness import is_empty
+from narval.definitions.task.script import Script, calls_in
 from narval.definitions.task.times import shown_times
 from narval.engines.structure import Finding
+from narval.engines.task.values import name_of
 
 
 def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
-    """The rules that can never fire (errors), and what only somebody outside can move (notes) (K30)."""
+    """The rules that can never fire (errors), and what only somebody outside can move, takes over
+    or undoes (notes) (K30)."""
     told = [
         Finding(
             task.path, rule.line, 1, "error", rule.event, f"the rule of {rule.event} can never fire: {why}"
@@ -27,6 +30,8 @@ def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
     ]
     if is_unattended(task) and not task.is_global:
         told += _by_hand(task)
+    for state, why in (*_not_taken_over(task, library), *_not_undone(task, library)):
+        told.append(Finding(task.path, task.line, 1, "note", state, why))
     return sorted(told)
 
 
@@ -57,3 +62,51 @@ def _by_hand(task: TaskDefinition) -> Iterator[Finding]:
 
 def _note(task: TaskDefinition, state: TaskState, message: str) -> Finding:
     return Finding(task.path, state.line, 1, "note", state.name, f"the state {state.name} {message}")
+
+
+# --- with the other types --------------------------------------------------------------------------------
+
+
+def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
+    """The want of somebody who gets what is in EXCEPTION (K29)."""
+    leads = any(EXCEPTION in state.edges.values() for state in definition.states.values())
+    taker = library.get(definition.kind, f"{definition.group}.exception")
+    if leads and EXCEPTION not in definition.routes and taker is None:
+        yield (
+            EXCEPTION,
+            "what comes to EXCEPTION is held for a person: add ON EXCEPTION, or a type `exception`",
+        )
+
+
+def _not_undone(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
+    """The tasks before one that may come to ABORT which nothing compensates (K46, K47)."""
+    if not any(ABORT in state.edges.values() for state in definition.states.values()):
+        return
+    named = library.of(definition.kind)
+    before, line = set[str](), [definition.full_name]
+    for name in line:
+        for other in named.values():
+            if isinstance(other, TaskDefinition) and other.full_name not in before and name in _routes(other):
+                before.add(other.full_name)
+                line.append(other.full_name)
+    bare = sorted(
+        name
+        for name in before
+        if isinstance(other := named[name], TaskDefinition) and not other.compensated_by
+    )
+    if bare:
+        yield (
+            ABORT,
+            f"an ABORT leaves what these did before as it is: {', '.join(bare)}; they have no COMPENSATED BY",
+        )
+
+
+def _routes(task: TaskDefinition) -> set[str]:
+    """The full names of types to which objects go from one, by its scripts."""
+    scripts: list[Script] = [*task.routes.values()]
+    for state in task.states.values():
+        scripts += [state.on_assert, state.on_leaving, *(rule.action for rule in state.rules)]
+    targets = {
+        name_of(call.arguments[0]) for script in scripts for call in calls_in(script) if call.name == "route"
+    }
+    return targets | {f"{task.group}.{name}" for name in targets}

@@ -6,15 +6,9 @@ from typing import Any
 
 from lxml import etree
 
-from narval.definitions.task.script import Comparison, Operand, ScriptPath, ScriptValue
+from narval.definitions.task.script import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
 from narval.engines.task.state import ScriptFrame
 from narval.engines.view import View
-
-THE_OBJECT = frozenset({"obj", "object", "workobject"})
-"""The words for the work object itself; what follows one with a dot is of the object."""
-
-CARRIED = "carried"
-"""The word for the object that an event brought."""
 
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
@@ -28,11 +22,6 @@ class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and n
 def name_of(operand: Operand) -> str:
     """The name of a type, an event or a state, written bare or as a text."""
     return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
-
-
-def is_object(operand: Operand) -> bool:
-    """True of the work object itself."""
-    return isinstance(operand, ScriptPath) and len(operand.names) == 1 and operand.names[0] in THE_OBJECT
 
 
 class Values:

@@ -99,7 +99,7 @@ def _awaited(state: CaseState, member: Member) -> str:
             missing = ", ".join(_missing(state, member))
             return f"{member.type}, where it waits for the other parts{f': {missing}' if missing else ''}"
         case "task":
-            return f"{member.type}, in whose queue it is, or whose instance has it"
+            return f"{member.type}, which has it in its queue or at work: narval task where {member.now}"
         case "event":
             return f"{member.type}, which has it with event {member.event}"
         case "withdrawing":

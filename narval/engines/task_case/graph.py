@@ -20,7 +20,8 @@ def graph(definition: TaskDefinition, state: CaseState) -> Graph:
         if member.state in UNDER_WAY:
             here.setdefault(member.type or where(member), []).append((identity, member))
     passed = [step.type for step in state.trail]
-    names = dict.fromkeys([state.definition, *passed, *here])
+    last = [member.type for member in state.members.values() if _is_at(member)]
+    names = dict.fromkeys([state.definition, *passed, *here, *last])
     nodes = [_node(state, name, here.get(name, [])) for name in names]
     return Graph(definition.full_name, (*nodes, *_edges(state)))
 
@@ -31,8 +32,13 @@ def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphN
     label = [name, *(f"passed {len(steps)} times" for _ in steps[1:2])]
     label += [undone[-1] if undone[-1] != "none" else "not undone"] if undone else []
     marks = tuple(TokenMark(f"object {member.now}", member.state) for _, member in here[-MOST_MARKS:])
-    status = "running" if here else "done" if steps else "todo"
+    status = "running" if here else "done"
     return GraphNode(name, tuple(label), status, "tokens", marks, len(here) - len(marks))
+
+
+def _is_at(member: Member) -> bool:
+    """True of an object that is with a type, or was when its way ended."""
+    return bool(member.type) and member.state not in ("new", "parts")
 
 
 def _edges(state: CaseState) -> Iterator[GraphEdge]:
@@ -41,7 +47,7 @@ def _edges(state: CaseState) -> Iterator[GraphEdge]:
     for identity, member in state.members.items():
         ways = [state.trail[number].type for number in member.steps]
         before = _origin(state, identity)
-        stops = [*before, *ways, *([member.type] if member.state in UNDER_WAY and member.type else [])]
+        stops = [*before, *ways, *([member.type] if _is_at(member) else [])]
         label = f"{member.ordinal}/{member.count}" if member.count else ""
         for start, end in pairwise(stops):
             if (start, end, label) not in seen:

@@ -163,12 +163,12 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
 
 
 def lost(decision: CaseDecision, event: Signalled) -> None:
-    """An object cannot go on where it is: an exception (K29). Raises MisdirectedError."""
+    """An object cannot go on where it is, if it is there: an exception (K29). Raises MisdirectedError."""
     said = event.arguments
     identity = _identity(decision, said.get("object"))
     member = decision.state.members[identity]
     decision.answer(event)
-    if member.state in GOES_ON:
+    if member.state in GOES_ON and said.get("type", member.type) == member.type:
         decision.except_from(identity, member.type, "lost", _text(said.get("why")) or "it cannot go on there")
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
+from narval.engines.task_server.apply_events import put_worker
 from narval.engines.task_server.changes import (
     CalledOver,
     Enqueued,
@@ -27,7 +28,6 @@ from narval.engines.task_server.changes import (
     WorkerJoined,
     WorkerLeft,
 )
-from narval.engines.task_server.presence import put_worker
 from narval.engines.task_server.state import CalledInstance, Queued, TaskServerState, Worker
 
 
@@ -37,7 +37,8 @@ def _began(state: TaskServerState, change: ServerBegan) -> None:
 
 
 def _loaded(state: TaskServerState, change: ServerLoaded) -> None:
-    state.version, state.gone = change.version, not change.version
+    state.gone = not change.version
+    state.version = change.version or state.version
 
 
 def _ended(state: TaskServerState, change: ServerEnded) -> None:
@@ -91,14 +92,14 @@ def _taken_out(state: TaskServerState, eid: int) -> Queued | None:
 def _take_parked(state: TaskServerState, change: TakeParked) -> None:
     _let_go(state, change.instance)
     state.takers[change.instance] = change.signal
-    put_worker(state, change.instance, replace(state.workers[change.instance], take=change.signal))
+    put_worker(state, change.instance, replace(state.workers[change.instance], take=change.signal, took=""))
 
 
 def _object_given(state: TaskServerState, change: ObjectGiven) -> None:
-    state.takers.pop(change.instance, None)
+    took = state.takers.pop(change.instance, "")
     queued = _taken_out(state, change.object) if change.object else None
     case = queued.case if queued is not None else 0
-    worker = replace(state.workers[change.instance], object=change.object, case=case, take="")
+    worker = replace(state.workers[change.instance], object=change.object, case=case, take="", took=took)
     put_worker(state, change.instance, worker)
     if change.object:
         state.given[change.object] = str(change.instance)

@@ -1,7 +1,8 @@
-"""Facts of events as they alter the state of the standing run they were raised at."""
+"""Facts of events as they alter the state of a standing run, and who is there for them (KA8)."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -23,14 +24,15 @@ from narval.engines.task_server.changes import (
     WindowOpened,
 )
 from narval.engines.task_server.line import ArrivalLine
-from narval.engines.task_server.presence import put_worker
 from narval.engines.task_server.state import (
     EventRule,
     EventWaiter,
+    Present,
     RaisedEvent,
     Stage,
     StoredEvent,
     TaskServerState,
+    Worker,
     rule_key,
 )
 
@@ -223,3 +225,28 @@ def _wait_over(state: TaskServerState, change: WaitOver) -> None:
     del state.waiters[name][change.signal]
     if not state.waiters[name]:
         del state.waiters[name]
+
+
+# --- who is there -----------------------------------------------------------------------------------------
+
+
+def put_worker(state: TaskServerState, instance: int, worker: Worker | None) -> None:
+    """Know an instance as it is now, or with None no more."""
+    before = state.workers.pop(instance, None)
+    if before is not None and (line := _line(state, before)) is not None:
+        del line[bisect_left(line, instance)]
+        if not (present := state.present[before.state]).idle and not present.busy:
+            del state.present[before.state]
+    if worker is None:
+        return
+    state.workers[instance] = worker
+    if (line := _line(state, worker)) is not None:
+        insort(line, instance)
+
+
+def _line(state: TaskServerState, worker: Worker) -> list[int] | None:
+    """The list in which an instance stands; None for one that is in no state with rules, or acting."""
+    if not worker.state or worker.acting:
+        return None
+    present = state.present.setdefault(worker.state, Present())
+    return present.busy if worker.object else present.idle

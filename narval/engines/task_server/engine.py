@@ -1,8 +1,8 @@
 """The engine of the standing runs of task types and global events (K21, K33, K41, K62).
 
-`queue` has the objects, `instances` those who work, `raising` and `rules` the events from their raise to
-their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait for each
-other, and `periodic` does what comes by itself.
+`queue` has the objects, `instances` those who work, `raising`, `rules` and `actions` the events from their
+raise to their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait
+for each other, and `periodic` does what comes by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines.commands import Command
 from narval.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
-from narval.engines.task_server import circles, instances, periodic, queue, raising, rules, waiting
+from narval.engines.task_server import actions, circles, instances, periodic, queue, raising, rules, waiting
 from narval.engines.task_server.apply import APPLY
 from narval.engines.task_server.apply import apply as apply
 from narval.engines.task_server.changes import (
@@ -82,9 +82,11 @@ def on_engine_error(
 
 
 def _load(decision: ServerDecision) -> None:
-    """Begin what a version of the type does by itself."""
-    decision.change(ServerLoaded(decision.now, decision.definition.digest or "-"))
-    periodic.loaded(decision)
+    """Begin what a version of the type does by itself, unless it did that before its file was gone (KA14)."""
+    digest = decision.definition.digest or "-"
+    is_new = digest != decision.state.version
+    decision.change(ServerLoaded(decision.now, digest))
+    periodic.loaded(decision, comes=is_new)
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
@@ -101,7 +103,7 @@ def _over(decision: ServerDecision, status: str, error: int | None = None) -> No
 
 def _signalled(decision: ServerDecision, event: Signalled) -> None:
     """Do what another run, a person or narval itself asks for."""
-    if not event.sender and event.act is None:
+    if not event.sender and (event.act is None or event.name not in _FOR_PEOPLE):
         why = "instances, cases and `narval task` tell it something; nobody else does"
         decision.refuse(event, "not-listening", why)
     elif decision.state.over:
@@ -117,8 +119,8 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
     """Follow another version, or none while the file is gone."""
     if event.arguments.get("gone") is True:
         decision.change(ServerLoaded(decision.now))
-        periodic.loaded(decision)
-    elif decision.state.version != (decision.definition.digest or "-"):
+        periodic.stop(decision)
+    else:
         _load(decision)
 
 
@@ -130,8 +132,7 @@ def _gone(decision: ServerDecision, event: Signalled) -> None:
     elif signal in state.waits:
         waiting.gone(decision, signal)
     else:
-        for instance in [known for known, parked in state.takers.items() if parked == signal]:
-            instances.leave(decision, instance, "its program is gone")
+        instances.gone(decision, event.sender, signal)
 
 
 _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
@@ -150,12 +151,16 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
 }
 
 
+_FOR_PEOPLE = frozenset({"raise", "wait", "gone"})
+"""The signals that people and programs may give by `narval task`."""
+
+
 def _returned(decision: ServerDecision, event: Returned) -> None:
     """Know what became of a call."""
     state = decision.state
     if event.call in state.acts:
         identifier, number = read_key(state.acts[event.call])
-        rules.action_over(decision, state.events[identifier], number, event)
+        actions.action_over(decision, state.events[identifier], number, event)
     if event.call in state.called:
         instances.returned(decision, event)
     if event.call in state.withdrawing:
@@ -172,8 +177,7 @@ def _woken(decision: ServerDecision, wake: str) -> None:
     elif what == waiting.WAIT:
         waiting.woken(decision, rest)
     else:
-        decision.fired = f"{what}/{rest}"
-        rules.look(decision, decision.state.events[int(what)], int(rest))
+        rules.woken(decision, decision.state.events[int(what)], int(rest))
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.engines import commands
 from narval.engines.events import Plain, Returned, Signalled
-from narval.engines.task_server import queue, rules
+from narval.engines.task_server import actions, queue, rules
 from narval.engines.task_server.changes import (
     CalledOver,
     CarriedTaken,
@@ -46,7 +46,7 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
     decision.change(WorkerAt(decision.now, instance, where, eid, case, call))
-    rules.serve(decision, instance)
+    actions.serve(decision, instance)
 
 
 def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
@@ -82,7 +82,17 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
     """Know an instance no more; what it was to do is judged again as its time comes."""
     decision.change(WorkerLeft(decision.now, instance, why))
-    rules.abandon(decision, instance)
+    actions.abandon(decision, instance)
+
+
+def gone(decision: ServerDecision, instance: int, signal: str) -> None:
+    """Know an instance no more that gave up asking for an object, be it that it was given one meanwhile."""
+    worker = decision.state.workers.get(instance)
+    if worker is None or signal not in (worker.take, worker.took):
+        return
+    leave(decision, instance, "its program is gone")
+    if worker.object and signal == worker.took:
+        queue.enqueue(decision, worker.object, worker.case, front=True)
 
 
 # --- instances that the server calls ----------------------------------------------------------------------
@@ -131,9 +141,12 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     """Know that an instance is over that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
+    had = called.object if problem and state.given.get(called.object) == event.call else 0
     decision.change(CalledOver(decision.now, event.call, problem))
+    if had:  # it broke down, or never began: only the case can tell if the object went on
+        queue.tell_lost(decision, had, called.case, problem)
     if called.instance:
-        rules.abandon(decision, called.instance)
+        actions.abandon(decision, called.instance)
     raised = state.events.get(called.event)
     for at_ in list(raised.rules) if raised is not None else ():
         if raised is not None and at_ in raised.rules and raised.rules[at_].stage == "open":

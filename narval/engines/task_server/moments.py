@@ -46,7 +46,7 @@ def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterabl
     work was missed.
     """
     wake = rule.wake
-    if decision.fired != key or wake is None or wake > decision.now or decision.view.was_missed(wake):
+    if decision.fired != key or wake is None or decision.view.was_missed(wake):
         return decision.now
     found = inside(windows, wake)
     return wake if found is not None and is_instant(found) else decision.now

@@ -14,11 +14,12 @@ EVERY = "every"
 """The name of the timer."""
 
 
-def loaded(decision: ServerDecision) -> None:
-    """Begin what comes by itself, for each version of the definition once."""
-    stop(decision)
-    if not decision.state.gone:
+def loaded(decision: ServerDecision, *, comes: bool) -> None:
+    """Begin what comes by itself; a version that is loaded again begins with the next of its period."""
+    if comes or decision.state.due is None:
+        stop(decision)
         _set(decision, decision.now)
+    if comes:
         _come(decision, decision.now)
 
 

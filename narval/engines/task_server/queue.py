@@ -126,7 +126,8 @@ def lose(decision: ServerDecision, eid: int, case: int, why: str) -> None:
 def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
     """Tell a case that one of its objects cannot go on here."""
     if case:
-        decision.tell("lost", {"object": eid, "why": why}, run=case)
+        said: dict[str, Plain] = {"object": eid, "type": decision.definition.full_name, "why": why}
+        decision.tell("lost", said, run=case)
 
 
 # --- withdrawing ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from narval.definitions.task.definition import Rule
 from narval.definitions.task.windows import windows
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.events import Plain, Returned
+from narval.engines.events import Plain
 from narval.engines.task_server import circles, ending
 from narval.engines.task_server.changes import (
     ActionBegan,
@@ -24,7 +24,6 @@ from narval.engines.task_server.changes import (
     ConditionJudged,
     RuleBack,
     WindowOpened,
-    WorkerAt,
 )
 from narval.engines.task_server.conditions import CARRIED, OBJECT, asks_memory, bound, holds
 from narval.engines.task_server.decision import ServerDecision
@@ -37,7 +36,7 @@ from narval.engines.task_server.moments import (
     upcoming,
     wake_name,
 )
-from narval.engines.task_server.state import EventRule, RaisedEvent, Result, Worker, read_key, rule_key
+from narval.engines.task_server.state import EventRule, RaisedEvent, Worker, rule_key
 from narval.memory.patterns.pattern import Bound
 
 GONE = "the type has no such rule any more"
@@ -52,6 +51,16 @@ def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Ru
 def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
     """The parameters of an event by the names that a rule gives it."""
     return dict(zip(rule.parameters, event.parameters, strict=False))
+
+
+def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Do what a moment was set for, or, where the clock was set back, wait for it again."""
+    wake, key = event.rules[number].wake, rule_key(event.id, number)
+    if wake is not None and decision.now < wake:
+        decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
+    else:
+        decision.fired = key
+        look(decision, event, number)
 
 
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -77,12 +86,12 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
     """Let a rule wait for its next window; it is over where none comes."""
     rule = event.rules[number]
-    unwatch(decision, rule, rule_key(event.id, number))
     following = upcoming(rule.before_condition or (), at)
     if following is None:
         ending.end_rule(decision, event, number, "expired", "its last window for the condition is over")
         return
     if rule.stage != "registered":
+        unwatch(decision, rule, rule_key(event.id, number))
         decision.change(RuleBack(decision.now, event.id, number))
     set_wake(decision, event.id, number, following.start)
 
@@ -307,89 +316,7 @@ def look_at_loose(decision: ServerDecision) -> None:
     """Bring the rules of events that are taken in no state any more to where they stand."""
     while decision.loose:
         event = decision.state.events.get(decision.loose.pop())
-        for number, rule in list(event.rules.items()) if event is not None else ():
-            if event is not None and not event.state and number in event.rules and rule.stage == "registered":
+        for number in list(event.rules) if event is not None else ():
+            rule = event.rules.get(number) if event is not None else None
+            if event is not None and rule is not None and rule.stage == "registered":
                 look(decision, event, number)
-
-
-def action_over(decision: ServerDecision, event: RaisedEvent, number: int, returned: Returned) -> None:
-    """Know what became of an action, and let its receiver do what waits for it."""
-    rule, problem, value = event.rules[number], returned.problem, returned.value or {}
-    receiver = rule.receiver
-    if returned.abandoned:
-        ending.end_rule(decision, event, number, "cancelled", "the action was given up")
-    elif problem is not None and problem.kind == "unknown-target":
-        back(decision, event, number, f"instance {receiver} is gone")
-    elif problem is not None:
-        _end_action(decision, event, number, "failed", problem.message)
-    elif value.get("state") is False:
-        worker = decision.state.workers.get(receiver)
-        if worker is not None and worker.state == rule.state:  # it will tell where it is again
-            away = WorkerAt(decision.now, receiver, "", worker.object, worker.case, worker.call)
-            decision.change(away)
-        back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
-    else:
-        result: Result = "failed" if value.get("result") == "failed" else "done"
-        why, kept = str(value.get("why") or ""), value.get("kept") is True
-        _end_action(decision, event, number, result, why, kept=kept)
-    if receiver:
-        serve(decision, receiver)
-
-
-def _end_action(
-    decision: ServerDecision,
-    event: RaisedEvent,
-    number: int,
-    result: Result,
-    why: str,
-    *,
-    kept: bool = False,
-) -> None:
-    """End a rule whose action is done; rules of other states do not answer the event any more (K37)."""
-    where = event.rules[number].state
-    for other in [other for other, rule in event.rules.items() if rule.state != where]:
-        ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
-    ending.end_rule(decision, event, number, result, why, kept=kept)
-
-
-def abandon(decision: ServerDecision, instance: int) -> None:
-    """Judge again what an instance was to do at once that is gone; what is due later is, when it is due."""
-    for key in list(decision.state.pending.get(instance, ())):
-        identifier, number = read_key(key)
-        back(decision, decision.state.events[identifier], number, f"instance {instance} is gone")
-
-
-# --- receivers come, and are free again -------------------------------------------------------------------
-
-
-def serve(decision: ServerDecision, instance: int) -> None:
-    """Let an instance that is free do what waits for it, and be judged for what waits in its state."""
-    state = decision.state
-    while (worker := state.workers.get(instance)) is not None and not worker.acting:
-        line = state.pending.get(instance)
-        if line is None or line.first is None:
-            break
-        identifier, number = read_key(line.first)
-        begin(decision, state.events[identifier], number)
-    worker = state.workers.get(instance)
-    if worker is None or not worker.state or worker.acting:
-        return
-    for lines in (state.open, state.picky):
-        waiting = lines.get(worker.state)
-        for key in _walk(waiting):
-            if state.present.get(worker.state) is None:
-                return
-            identifier, number = read_key(key)
-            judge(decision, state.events[identifier], number)
-
-
-def _walk(line: Any) -> Iterator[str]:
-    """The keys of a line that may alter meanwhile, as it goes on."""
-    if line is None:
-        return
-    place, last = line.head, line.tail
-    while place < last:
-        key = line.keys.get(place)
-        place += 1
-        if key is not None:
-            yield key

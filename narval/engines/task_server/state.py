@@ -37,7 +37,7 @@ class Worker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that works: since when, in which state that has rules, on which object.
 
     `call` began it, if the server did. `acting` is the rule whose action it does, `take` the signal by which
-    it waits for an object.
+    it waits for an object, `took` the one by which it was given that which it has.
     """
 
     since: float
@@ -50,6 +50,7 @@ class Worker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     program: bool = False
     acting: str = ""
     take: str = ""
+    took: str = ""
 
 
 class Present(msgspec.Struct, omit_defaults=True):
@@ -140,9 +141,9 @@ class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class TaskServerState(RunState, omit_defaults=True):
     """The standing run of a task type, or of a global event.
 
-    `version` is the digest of what is loaded, "" while it is `gone`. Objects are named by the eid that they
-    had when they came here. `given` are those that instances have: the call that began the instance, or its
-    eid. `parts` are by parent (K20).
+    `version` is the digest of what was loaded last; its file may be `gone`. Objects are named by the eid
+    that they had when they came here. `given` are those that instances have: the call that began the
+    instance, or its eid. `parts` are by parent (K20).
 
     `open` are the rules to be judged when somebody is in their state, `picky` those that are false for who
     is there and ask for another's object, `pending` those that wait for their receiver to be free, `chosen`

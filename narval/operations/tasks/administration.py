@@ -42,15 +42,17 @@ async def task_finish(
 
 
 @operation("write")
-async def task_retry(daemon: Daemon, case: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Let a case go on that cannot by itself: a compensator that failed is tried again, an object that is
-    held goes to its task again (KA20).
+async def task_retry(
+    daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Let a case go on that cannot by itself: a compensator that failed is tried again, each `object` that is
+    held, or one alone, goes to its task again, or to the type `to` (KA16, KA20).
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:
         cases = f"`{command(daemon, 'task where OBJECT')}` names the case of an object"
         raise RequestError(f"run {case} of {run.name} is no case; {cases}")
-    await told(daemon, asker, run, "retry", {}, wait=None)
+    await told(daemon, asker, run, "retry", {"object": object, "type": to}, wait=None)
     return {"case": case, "state": run.status}
 
 

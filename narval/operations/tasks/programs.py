@@ -16,6 +16,7 @@ from narval.definitions.task.definition import TaskDefinition
 from narval.engines.events import Plain
 from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError, WorkRefusedError
+from narval.memory.lineage import current
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import raise_if_over_limit
 from narval.operations.lookup import command
@@ -140,8 +141,10 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
 
 
 def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, Any]:
-    eid = answer.get("object") or 0
-    element = daemon.agent.memory.element(eid) if eid else None
+    """An answer with the object that it names, as it is now."""
+    memory, eid = daemon.agent.memory, answer.get("object") or 0
+    eid = current(memory, eid) or eid  # its program may have replaced it
+    element = memory.element(eid)
     return {
         "task": run.eid,
         "object": eid or None,

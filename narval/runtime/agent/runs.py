@@ -171,6 +171,7 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     there = tuple(eid for eid in call.elements if eid in agent.memory)
     if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
+        hearer.render_anew()
     said: Any = given.get("arguments") or {}
     arguments: dict[str, Plain] = {**said, "from": run.eid}
     told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)

@@ -71,16 +71,15 @@ def dataflow(
         seconds = read_duration(ttl) if ttl else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ttl") from None
-    definition, functions = load_dataflow(file, plan)
+    flow = load_dataflow(file, plan)
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
     writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
     prints = sys.stdout if form == "table" else sys.stderr
     try:
         ended = asyncio.run(
             run_sessions(
-                definition,
+                flow,
                 sessions,
-                functions,
                 writers,
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 seconds,

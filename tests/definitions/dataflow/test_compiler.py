@@ -124,7 +124,6 @@ def test_T60_the_first_TheaterLoc_compiles_as_it_is_printed() -> None:
     assert types(found) == {
         "city": "String",
         "restoQuery": "Relation",
-        "theaterQuery": "Relation",
         "restaurants": "TupleStream",
         "theaters": "TupleStream",
         "places": "TupleStream",
@@ -281,8 +280,12 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
             "'x', a here",
         ),
         (
+            plan('project("a, b", x : y) project("b, c", x : z) difference(y, z : _)', "x"),
+            "4:68: difference: expected the attributes of all inputs to be the same: a, b in 'y', b, c here",
+        ),
+        (
             plan('subplan(1 : )'),
-            '4:8: subplan: expected the name of a dataflow first, as a text, as in subplan("Next", page : out)',
+            '4:8: subplan: expected the name of a dataflow first, as in subplan("Next", page : out)',
         ),
         (plan('subplan("fetch" : )'), "4:8: 'fetch' is an operator; call it by its name"),
         (plan("A( : )"), "4:8: p.A calls itself here in every case, so it never ends; put the call behind a "
@@ -395,3 +398,10 @@ def test_a_plan_of_many_calls_compiles(count: int) -> None:
     lines = "\n".join(f'select("a = {at}", d{at} : d{at + 1})' for at in reversed(range(count)))
     found = one(plan(lines, "Tuple d0", f"d{count}"))
     assert next(one.arguments["in"] for one in found.graph.calls) == DataRef("d0", count + 3, 17)
+
+
+def test_T54_a_plan_of_many_selections_and_projections_compiles_in_a_moment() -> None:
+    lines = "\n".join(
+        f'project("a", d{at} : p{at}) select("a = {at}", p{at} : d{at + 1})' for at in range(300)
+    )
+    assert len(one(plan(lines, "Tuple d0", "d300")).graph.calls) == 600

@@ -126,3 +126,28 @@ def test_K70_every_part_of_a_file_is_read_without_harm() -> None:
     )
     for end in range(len(text)):
         faults(text[:end])
+
+
+def test_K46_either_end_says_what_compensates_what_and_one_alone_does() -> None:
+    def undo(name: str) -> str:
+        return f"TASK TYPE {name} COMPENSATION TO pay INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO FORWARD\n"
+
+    pay = "TASK TYPE pay INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO COMMIT\n"
+    parsed = parse(Source.of_text("bank.task", pay + undo("refund")))
+    assert {found.name: found.compensated_by for found in parsed.definitions} == {
+        "pay": "refund",
+        "refund": "",
+    }
+    assert only(faults(pay + undo("refund") + undo("other"))).endswith(
+        "bank.pay is COMPENSATED BY refund; make the two agree"
+    )
+
+
+def test_K46_a_compensator_in_another_file_is_named_by_what_it_compensates() -> None:
+    undo = "TASK TYPE undo COMPENSATION TO bank.pay INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO FORWARD"
+    pay = "TASK TYPE pay INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO COMMIT"
+    of_pay, of_undo = parse(Source.of_text("bank.task", pay)), parse(Source.of_text("shop.task", undo))
+    library = Library((*of_pay.definitions, *of_undo.definitions))
+    assert [fault.message for fault in check_targets(of_undo.references, library)] == [
+        "COMPENSATION TO bank.pay: bank.pay is in another file, and must say COMPENSATED BY shop.undo there"
+    ]

@@ -84,7 +84,7 @@ def test_K43_the_routes_of_section_4_1_2() -> None:
     def route(name: str) -> Script:
         return (Perform("route", (ScriptPath((name,)),)),)
 
-    test = Comparison(ScriptPath(("amount",)), ">", ScriptPath(("threshold",)))
+    test = Comparison(ScriptPath(("obj", "amount")), ">", ScriptPath(("threshold",)))
     assert bare(routes["FORWARD"]) == (Choice(test, route("PRIVILEGED_TASK"), route("NEXT_TASK")),)
     assert bare(routes["EXCEPTION"]) == route("EXCEPTION_TASK")
 
@@ -259,3 +259,14 @@ def test_K36_the_parameters_that_a_raise_gives_are_those_of_a_rule() -> None:
         assert fault.message == f"raise(scan): the event e has the parameters (a, b), found {count}"
     parsed = parse(Source.of_text("bank.task", text.format(", 1, 'x'")))
     assert check_targets(parsed.references, Library(parsed.definitions)) == []
+
+
+def test_K43_an_own_final_state_has_the_script_of_forward_or_its_own() -> None:
+    text = (
+        "TASK TYPE scan INITIAL 1 FINAL kept lost STATE 1 EXPOSED ON EVENT a GOTO kept ON EVENT b GOTO lost\n"
+        "STATE kept EXPOSED STATE lost EXPOSED ON FORWARD route(scan); ON lost { f.g(); route(scan); }"
+    )
+    scan = task(text)
+    assert scan.route_of("kept") == scan.routes["FORWARD"]
+    assert scan.route_of("lost") == scan.routes["lost"]
+    assert scan.route_of("COMMIT") == ()

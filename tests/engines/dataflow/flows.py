@@ -23,9 +23,9 @@ from narval.engines.dataflow.requests import (
     OutputOver,
     OutputTuples,
     OutputValue,
+    RequestsWithdrawn,
     RestartRequest,
     TransactionOver,
-    Withdrawn,
 )
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.engines.events import Failure
@@ -78,7 +78,7 @@ class FlowDriver:
         self.waiting: list[tuple[OperatorRequest, list[TupleBatch] | Failure]] = []
         self.restarts: list[RestartRequest] = []
         self.made: list[OperatorRequest] = []
-        self.withdrawn: list[Withdrawn] = []
+        self.withdrawn: list[RequestsWithdrawn] = []
         self.network.start()
         self.listen()
 
@@ -102,7 +102,7 @@ class FlowDriver:
             self.waiting.append((event, answer))
         elif isinstance(event, RestartRequest):
             self.restarts.append(event)
-        elif isinstance(event, Withdrawn):
+        elif isinstance(event, RequestsWithdrawn):
             self.withdrawn.append(event)
             self.waiting = [one for one in self.waiting if one[0].id not in event.requests]
         elif isinstance(event, OutputTuples):

@@ -333,3 +333,68 @@ def test_late_answers_are_dropped() -> None:
     driver.network.done(request.id)
     driver.listen()
     assert driver.rows == {}
+
+
+def test_T35_a_frame_that_was_to_begin_again_does_not_outlive_its_parent() -> None:
+    text = """
+    PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y BODY { query("good", x : q) t/Sub(q : y) } }
+    PLAN Sub { INPUT: TupleStream a OUTPUT: TupleStream b BODY { query("bad", a : b) } }
+    """
+
+    def query(request: OperatorRequest) -> list[TupleBatch]:
+        return [TupleBatch(("text",), [(request.arguments["text"],)])]
+
+    driver = FlowDriver(flow(text), {"query": query}).feed("x", [{"text": "a"}, {"text": "b"}])
+    first, second = [request for request, _ in driver.waiting]
+    driver.network.answer(first.id, TupleBatch(("text",), [("a",)]))
+    driver.listen()
+    inner = driver.waiting.pop()[0]
+    driver.network.fail(inner.id, Failure("gone", "it is gone"))
+    driver.network.fail(second.id, Failure("gone", "it is gone"))
+    driver.listen()
+    driver.network.restart(driver.restarts.pop(0).frame)
+    driver.listen()
+    assert len(driver.network.frames.live) == 1
+    driver.end("x").run()
+    assert driver.rows == {"y": [{"text": "a"}, {"text": "b"}]}
+
+
+# --- operators of modules ---------------------------------------------------------------------------------
+
+DECLARED = """
+OPERATOR choose {
+  INPUT: TupleStream a, TupleStream b;  OUTPUT: TupleStream yes, TupleStream no;  CONDITIONAL: yes; }
+PLAN Main { INPUT: TupleStream x, TupleStream z OUTPUT: TupleStream y, TupleStream n BODY {
+  atleastone(z : some, _) choose(x, some : y, n) } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "ends"),
+    [
+        ([("no", [(1,)])], {"y": "cancelled", "n": "ended"}),
+        ([("yes", [(1,)])], {"y": "ended", "n": "cancelled"}),
+        ([("yes", [])], {"y": "ended", "n": "cancelled"}),
+        ([], {"y": "cancelled", "n": "ended"}),
+    ],
+)
+def test_T40_a_conditional_operator_of_a_module_uses_one_output(
+    answers: list[tuple[str, list[tuple[int]]]], ends: dict[str, str]
+) -> None:
+    driver = FlowDriver(flow(DECLARED), {"choose": lambda request: []})
+    driver.feed("x", [{"n": 1}])
+    for port, rows in answers:
+        driver.network.answer(driver.waiting[0][0].id, TupleBatch(("n",), rows), port)
+    driver.end("z", "x").run()
+    assert driver.ends == ends
+    assert [(one.phase, one.port) for one in driver.made] == [("batch", "a"), ("eos", "b"), ("eos", "a")]
+
+
+def test_T40_a_second_output_is_an_error() -> None:
+    driver = FlowDriver(flow(DECLARED), {"choose": lambda request: []}).feed("x", [{"n": 1}])
+    for port in ("yes", "no"):
+        driver.network.answer(driver.waiting[0][0].id, TupleBatch(("n",), [(1,)]), port)
+    driver.listen()
+    assert driver.over is not None
+    assert driver.over.failure is not None
+    assert driver.over.failure.kind == "no-output"

@@ -233,6 +233,25 @@ def test_code_that_fails_is_an_EXCEPTION() -> None:
     assert (said.told_case()["result"], said.error()["type"]) == ("EXCEPTION", "status")
 
 
+def test_K49_code_that_asserts_a_final_state_comes_to_its_own_end() -> None:
+    said = Instances(task(state("a", edges="FORWARD"), program=("scan",)))
+    run = said.works_on()
+    assert said.asks(run, "assert", state="FORWARD")["state"] == "FORWARD"
+    assert (said.told_case()["result"], said.state(run)) == ("FORWARD", "ending")
+    said.answer(said.call_for("scan"), value={"status": 0})
+    assert (said.state(run), said.errors()) == ("done", [])
+
+
+def test_K28_the_script_of_COMMIT_runs_and_one_without_an_object_does_not() -> None:
+    ways = {"COMMIT": (note("paid"),)}
+    done = task(state("a", edges="COMMIT", on_assert=(perform("assert", "COMMIT"),)), routes=ways)
+    said = Instances(done)
+    run = said.works_on()
+    said.answer(said.call_for("echo"), value={"status": 0})
+    assert (said.told_case()["result"], said.state(run)) == ("COMMIT", "done")
+    assert said.state(said.begins_one()) == "done"
+
+
 def test_K6_a_person_answers_and_the_answer_walks() -> None:
     said = Instances(task(state("a", edges="b"), state("b", edges="FORWARD ABORT"), users=("ann",)))
     run = said.works_on()
@@ -451,3 +470,26 @@ def test_K51_a_script_raises_the_event_of_an_edge() -> None:
     said = Instances(moved)
     said.works_on()
     assert said.entered() == ["a", "b"]
+
+
+# --- for people -----------------------------------------------------------------------------------------
+
+
+def test_K31_what_it_waits_for_and_where_it_is_are_told() -> None:
+    said = Instances(LISTENS)
+    run = said.works_on()
+    (definition, found), engine = (said.definitions[run], said.states[run]), said.engines[run]
+    waits = [(wait.what, wait.text) for wait in engine.waiting_for(definition, found, {})]
+    assert waits == [
+        ("signal", 'ON EVENT tick (t) CONDITION ACTION { exec("echo tick"); assert(b); }'),
+        ("signal", "a move along an edge: to-b to b, to-FORWARD to FORWARD"),
+    ]
+    assert engine.explain(definition, found, "a") == f"it is in state a with object {found.object}"
+    assert engine.explain(definition, found, "b").endswith("not in b; edges lead to it from a")
+    assert engine.explain(definition, found, "elsewhere") is None
+    drawn = engine.graph(definition, found)
+    assert [node.id for node in drawn.parts if hasattr(node, "shape")] == ["a", "b", "FORWARD"]
+    said.asks(run, "stop", why="the shop is shut")
+    assert engine.explain(definition, found, None) == (
+        f"it ended in state a with object {found.object}; its object went back to the queue: the shop is shut"
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 from narval.definitions.action.definition import Input, Output
 from narval.definitions.kinds import parse
+from narval.definitions.library import check_targets
 from narval.engines.commands import Call
 from narval.engines.effects import InForce
 from narval.engines.events import Caller, Failure, OutputElement, PersonsAct, Started
@@ -24,6 +25,7 @@ class Works(Dialogue):
         parsed = parse(Source("g.task", text.encode()))
         assert not parsed.faults, parsed.faults
         self.library = self.library.replace(parsed.definitions)
+        assert not check_targets(parsed.references, self.library)
         for definition in self.library.of("task").values():
             self.standing[definition.full_name] = self.begins_run(servers, definition)
         self.heard = []
@@ -244,3 +246,42 @@ def test_K39_an_object_that_was_replaced_goes_with_an_event() -> None:
     said.asks(run, "raise-edge", event="pass")
     assert said.states[run].object == 0
     assert (said.state(case), said.state(other)) == ("committed", "active")
+
+
+CIRCLE = """
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT go GOTO b
+    ON EVENT ev SYNC CONDITION ACTION { if (obj.x) exec("true"); }
+    ON EVENT end GOTO COMMIT
+  STATE b EXPOSED
+    ON ASSERT { raise(two, ev); assert(COMMIT); }
+    ON EVENT ev SYNC CONDITION ACTION { if (obj.x) exec("true"); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT ev SYNC CONDITION ACTION { raise(one, ev); }
+    ON EVENT end GOTO COMMIT
+"""
+
+
+def test_KA10_of_two_tasks_that_raise_at_each_other_the_younger_event_fails() -> None:
+    said = Works(CIRCLE)
+    cases = [said.put(name, "<o/>") for name in ("g.one", "g.two")]
+    (one,), (two,) = said.at_work("g.one"), said.at_work("g.two")
+    said.asks(one, "raise-edge", event="go")
+    assert [said.states[run].status for run in (one, two)] == ["done", "active"], said.states[one]
+    assert [said.state(case) for case in cases] == ["committed", "active"]
+
+
+def test_KA10_a_task_that_raises_at_itself_goes_on() -> None:
+    said = Works(CIRCLE.replace("raise(two, ev)", "raise(one, ev)"))
+    case = said.put("g.one", "<o/>")
+    (one,) = said.at_work("g.one")
+    said.asks(one, "raise-edge", event="go")
+    assert (said.state(one), said.state(case)) == ("done", "committed")

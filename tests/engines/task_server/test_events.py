@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from narval.engines.events import Failure
 from tests.engines.dialogue import Refusal
@@ -346,7 +347,13 @@ def test_KA14_a_global_event_is_raised_once_for_each_version() -> None:
     hall.answer(call)
     assert hall.result("night") == [(event, "done")]
     hall.sends("night", "reload")
+    hall.sends("night", "reload", gone=True)
+    hall.sends("night", "reload")
     assert hall.events("night") == {}
+    run = hall.servers["night"]
+    hall.definitions[run] = replace(found, digest="night2")
+    hall.sends("night", "reload")
+    assert len(hall.events("night")) == 1
 
 
 def test_K64_a_global_event_comes_again_without_drift() -> None:

@@ -212,6 +212,22 @@ def test_K16_a_task_is_finished_whatever_edges_there_are(agent: Agent) -> None:
     assert [row["type"] for row in agent.task_passed(object)] == ["w.scan", "w.book"]
 
 
+def test_K29_an_object_that_is_held_goes_where_somebody_says(agent: Agent) -> None:
+    task, object = at_work(agent)
+    agent.task_finish(int(task.partition(".")[0]), "EXCEPTION", "it is torn")
+    agent.until_idle()
+    taker = begun(agent, "w.exception")
+    agent.task_get(taker)
+    agent.task_finish(int(taker.partition(".")[0]), "EXCEPTION", "it is torn")
+    agent.until_idle()
+    place = agent.task_where(object)
+    assert (place["state"], place["why"]) == ("held", "it is torn")
+    refused("no-type", agent.task_retry, place["case"], object, "w.nothing")
+    refused("not-held", agent.task_retry, place["case"], object + 1)
+    assert agent.task_retry(place["case"], object, "w.book")["state"] == "active"
+    assert agent.task_where(object)["type"] == "w.book"
+
+
 def test_K16_only_tasks_are_stopped_and_only_cases_go_on(agent: Agent) -> None:
     case = agent.task_put("w.scan", [SHEET])["cases"][0]["case"]
     with pytest.raises(RequestError, match="is no task"):

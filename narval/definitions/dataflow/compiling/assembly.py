@@ -16,6 +16,7 @@ from narval.definitions.dataflow.compiling.datatypes import (
 from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred
 from narval.definitions.dataflow.compiling.matching import Match
+from narval.definitions.dataflow.compiling.spilling import with_spilling
 from narval.definitions.dataflow.compiling.wiring import Wiring
 from narval.definitions.dataflow.definition import (
     Argument,
@@ -39,7 +40,7 @@ def assembled(
 ) -> DataflowGraph:
     """The graph of a plan; `parsed` are the texts of its calls by key, `called` the plans they call."""
     types = inferred.types
-    spilling, tails = wiring.spilling(types), wiring.tail_calls(called, source.full_name)
+    tails = wiring.tail_calls(called, source.full_name)
     calls = []
     for at in wiring.order:
         match = wiring.matches[at]
@@ -62,7 +63,6 @@ def assembled(
                 lifted=lifted_of(match, types),
                 plan=called.get(at, ""),
                 tail=at in tails,
-                spills=at in spilling,
                 needs=tuple(conditions.chosen(conditions.of_call(match.key))),
                 possible=conditions.is_possible(conditions.of_call(match.key)),
                 line=statement.line,
@@ -70,7 +70,7 @@ def assembled(
             )
         )
     data = {name: _datum(name, wiring, inferred) for name in (*wiring.inputs, *wiring.producers)}
-    return DataflowGraph(
+    graph = DataflowGraph(
         source.full_name,
         inputs=tuple(data[name] for name in wiring.inputs),
         outputs=tuple(_declared(data[declared.name], declared) for declared in wiring.outputs.values()),
@@ -80,6 +80,7 @@ def assembled(
         line=source.syntax.line,
         column=source.syntax.column,
     )
+    return with_spilling(graph)
 
 
 def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:

@@ -53,6 +53,11 @@ class CallColumns:
         written = argument if isinstance(argument, tuple) else ()
         return [(one, self._columns.get(one.text)) for one in written]
 
+    def single(self, *ports: str) -> list[tuple[Written, Columns]]:
+        """The arguments of ports that take one datum, and the attributes of each."""
+        found = [self.match.arguments.get(port) for port in ports]
+        return [(one, self._columns.get(one.text)) for one in found if isinstance(one, Written)]
+
 
 def columns_of(given: CallColumns) -> dict[str, Columns]:
     """The attributes of what a call gives, by the name of the output."""
@@ -159,7 +164,7 @@ def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[W
         for name in names:
             if placed(columns, name, any_case=any_case) is None:
                 yield argument, name, f"{side} has no attribute {name!r}{closest(name, columns)}"
-    if given.match.operator is not None and given.match.operator.name == "union":
+    if given.match.operator is not None and given.match.operator.name in ("union", "difference"):
         yield from _different(given)
 
 
@@ -200,7 +205,8 @@ def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written
 
 
 def _different(given: CallColumns) -> Iterator[tuple[Written, str, str]]:
-    known = [(written, columns) for written, columns in given.each("in") if columns is not None]
+    sides = [*given.each("in"), *given.single("universe", "sample")]
+    known = [(written, columns) for written, columns in sides if columns is not None]
     for written, columns in known[1:]:
         if set(columns) != set(known[0][1] or ()):
             first = f"{', '.join(known[0][1] or ())} in {known[0][0].text!r}"

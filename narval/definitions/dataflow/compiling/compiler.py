@@ -14,6 +14,7 @@ import msgspec
 
 from narval.definitions.dataflow.compiling import checking
 from narval.definitions.dataflow.compiling.assembly import assembled
+from narval.definitions.dataflow.compiling.datatypes import FUNCTION
 from narval.definitions.dataflow.compiling.exclusive import Conditions
 from narval.definitions.dataflow.compiling.inference import Inferred, infer
 from narval.definitions.dataflow.compiling.matching import (
@@ -30,7 +31,7 @@ from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.definition import DataflowGraph
 from narval.definitions.dataflow.operators import NAMES
 from narval.definitions.dataflow.rules import TextError
-from narval.definitions.dataflow.syntax import PlanSource, Statement
+from narval.definitions.dataflow.syntax import PlanSource, Statement, Written
 from narval.errors import Fault
 
 MOST_ROUNDS = 12
@@ -40,12 +41,13 @@ MOST_ROUNDS = 12
 class Compiled(msgspec.Struct, frozen=True):
     """The outcome of compiling plans: graphs by full name, of those that are whole, and all faults.
 
-    `calls` are the plans that each calls.
+    `calls` are the plans that each calls, `functions` the functions of modules that it names.
     """
 
     graphs: Mapping[str, DataflowGraph] = {}
     faults: tuple[Fault, ...] = ()
     calls: Mapping[str, frozenset[str]] = {}
+    functions: Mapping[str, tuple[Written, ...]] = {}
 
     def reached(self, name: str) -> dict[str, DataflowGraph] | None:
         """The graphs of a plan, first, and of all that it calls; None if one of them is not whole."""
@@ -87,6 +89,7 @@ def compile_plans(names: Iterable[str], vocabulary: PlanVocabulary) -> Compiled:
         {compiler.full_name: graph for compiler in ordered if (graph := compiler.graph()) is not None},
         tuple(sorted({fault for compiler in ordered for fault in compiler.faults})),
         {compiler.full_name: frozenset(compiler.called.values()) for compiler in ordered},
+        {compiler.full_name: tuple(compiler.functions()) for compiler in ordered},
     )
 
 
@@ -205,6 +208,16 @@ class _PlanCompiler:
     def is_guarded(self, at: int) -> bool:
         """True if a call does not fire in every transaction."""
         return self._conditions is not None and self._conditions.is_guarded(self.matches[at].key)
+
+    def functions(self) -> Iterator[Written]:
+        """The functions of modules that it names."""
+        for found in self.matches:
+            by_name = found.operator is not None and found.operator.name == "constructfunction"
+            for port, written in found.consumed:
+                is_function = port is not None and port.type == FUNCTION
+                is_text = written.kind == "text"
+                if (by_name and is_text) or (is_function and not self._wiring.is_datum(written.text)):
+                    yield written
 
     def graph(self) -> DataflowGraph | None:
         """The graph; None of a plan with faults, or with calls of what is not known."""

@@ -105,7 +105,7 @@ class PlanVocabulary:
         if first is None or first.kind != "text":
             return Found(
                 None,
-                'subplan: expected the name of a dataflow first, as a text, as in subplan("Next", page : out)',
+                'subplan: expected the name of a dataflow first, as in subplan("Next", page : out)',
             )
         if first.text.lower() in OPERATOR_TABLE and not self._names.found(first.text, source.place):
             return Found(None, f"{first.text!r} is an operator; call it by its name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from narval.definitions.dataflow.compiling.datatypes import FUNCTION, RELATION, STREAM
+from narval.definitions.dataflow.compiling.datatypes import FUNCTION
 from narval.definitions.dataflow.compiling.matching import Match
 from narval.definitions.dataflow.operators import Port
 from narval.definitions.dataflow.syntax import Declared, PlanSyntax, Written
@@ -50,33 +50,6 @@ class Wiring:
             for producer in self.producers.get(name, ()):
                 yield from ((producer.at, at) for at, _, _ in consumers)
 
-    def spilling(self, types: Mapping[str, str]) -> set[int]:
-        """The calls that hold back a stream for what comes from the same source as it (TA41).
-
-        Bounded queues could fill up there before what is waited for is whole.
-        """
-        sources: dict[str, int] = {}
-        for at, name in enumerate(self.inputs):
-            sources[name] = (types.get(name) == STREAM) << at
-        found: set[int] = set()
-        for at in self.order:
-            match = self.matches[at]
-            streams, gates = 0, 0
-            for port, written in _consumed(match):
-                mask = sources.get(written.text, 0)
-                if _holds_back(match, port):
-                    gates |= mask
-                else:
-                    streams |= mask
-            if streams & gates:
-                found.add(at)
-            of_all = streams | gates
-            for producer in _produced(at, match):
-                name = producer.written.text
-                own = (types.get(name) == STREAM) << (len(self.inputs) + at)
-                sources[name] = sources.get(name, 0) | of_all | own
-        return found
-
     def tail_calls(self, called: Mapping[int, str], own: str) -> set[int]:
         """The calls of the plan itself whose outputs are nothing but its own outputs (T36).
 
@@ -117,13 +90,6 @@ def _flat_outputs(match: Match) -> list[Written]:
     for output in match.outputs.values():
         found += output if isinstance(output, tuple) else [output]
     return found
-
-
-def _holds_back(match: Match, port: Port | None) -> bool:
-    """True of an argument that must be whole, or have come, before streams are taken."""
-    if port is None or port.type not in (STREAM, RELATION):
-        return True
-    return match.operator is not None and port.name in match.operator.waits_for
 
 
 _WAITED = Port("", "")

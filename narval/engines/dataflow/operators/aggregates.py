@@ -7,11 +7,11 @@ from math import fsum
 from typing import Any
 
 from narval.engines.dataflow.batches import FlowError, Schema, TupleBatch, position
-from narval.engines.dataflow.operators.actor import Actor
 from narval.engines.dataflow.operators.conditions import no_order
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 
 
-class Aggregate(Actor):
+class Aggregate(FlowOperator):
     """Give one value of a column."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:

@@ -21,14 +21,14 @@ from narval.engines.dataflow.batches import (
     position,
     slices,
 )
-from narval.engines.dataflow.operators.actor import Actor, Steps
 from narval.engines.dataflow.operators.conditions import pair_chooser
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Steps
 from narval.engines.dataflow.spilling import Kept, Parts, Spill
 
 Table = dict[Any, list[Row]]
 
 
-class _Side:
+class _JoinSide:
     """One side of a join: its rows by key, and those that were put away."""
 
     def __init__(self, attributes: tuple[str, ...], *, is_left: bool) -> None:
@@ -82,7 +82,7 @@ def _no_key(row: Row) -> int:
     return 0
 
 
-class Join(Actor):
+class Join(FlowOperator):
     """Give the pairs that meet a condition."""
 
     cancelled_by = ("left", "right")
@@ -92,8 +92,8 @@ class Join(Actor):
         equal = [test for test in tests if test.compares == "="]
         self._others = [test for test in tests if test.compares != "="]
         self._shared = frozenset(test.left for test in equal if test.left == test.right)
-        self._left = _Side(tuple(test.left for test in equal), is_left=True)
-        self._right = _Side(tuple(test.right for test in equal), is_left=False)
+        self._left = _JoinSide(tuple(test.left for test in equal), is_left=True)
+        self._right = _JoinSide(tuple(test.right for test in equal), is_left=False)
         self._out = self.outlet("result")
         self._made: Schema | None = None
         self._rests: dict[Any, Row] | None = None
@@ -110,7 +110,7 @@ class Join(Actor):
     def on_right_eos(self) -> None:
         self._right.close()
 
-    def _side(self, mine: _Side, other: _Side, batch: TupleBatch) -> Steps:
+    def _side(self, mine: _JoinSide, other: _JoinSide, batch: TupleBatch) -> Steps:
         rows = mine.take(batch)
         if self._made is None and other.schema is not None:
             self._bind()
@@ -124,12 +124,12 @@ class Join(Actor):
                 self._put_away(mine, beyond)
         return self._pairs(mine, rows, other) if self._made is not None else None
 
-    def _put_away(self, mine: _Side, rows: list[Row]) -> None:
+    def _put_away(self, mine: _JoinSide, rows: list[Row]) -> None:
         if mine.away is None:
             mine.away = Parts(self.spill)
         mine.away.add(list(map(mine.key, rows)), rows)
 
-    def _pairs(self, mine: _Side, rows: list[Row], other: _Side) -> Steps:
+    def _pairs(self, mine: _JoinSide, rows: list[Row], other: _JoinSide) -> Steps:
         """Give the pairs of some rows with those in the table of the other side."""
         key = mine.key
         if other.single is not None and mine.is_left and self._meets is None:

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.batches import FlowError, TupleBatch, text_of
-from narval.engines.dataflow.operators.actor import Actor, Handler, Outlet
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet
 from narval.engines.dataflow.requests import FlowSettings, Phase
 from narval.engines.dataflow.spilling import Spill
 
 Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 
 
-class Desk(Protocol):
+class RequestDesk(Protocol):
     """The place where an operator asks for work outside."""
 
     def ask(self, asked: Asked) -> int:
@@ -33,7 +33,7 @@ class Desk(Protocol):
         """Give requests up, and the instance that they are of."""
 
 
-class Outside(Actor):
+class Outside(FlowOperator):
     """An operator that is done outside."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Outside(Actor):
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        desk: Desk,
+        desk: RequestDesk,
         settings: FlowSettings,
     ) -> None:
         super().__init__(call, outlets, spill)
@@ -112,6 +112,13 @@ class Outside(Actor):
         """Take note that a request is done."""
         self._out.discard(request)
         self._ask()
+
+    def conclude(self) -> None:
+        """Choose the last outlet of a conditional operator that has chosen none: it ends empty (T40)."""
+        outlets = list(self.outlets.values())
+        if self.call.operator.conditional and all(outlet.is_open for outlet in outlets):
+            for outlet in outlets[:-1]:
+                outlet.cancel()
 
     @property
     def is_busy(self) -> bool:

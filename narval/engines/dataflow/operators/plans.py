@@ -11,16 +11,16 @@ from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.batches import FlowError, TupleBatch
-from narval.engines.dataflow.channels import Kind
-from narval.engines.dataflow.operators.actor import Actor, Handler, Outlet, Steps
+from narval.engines.dataflow.channels import Passing
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet, Steps
 from narval.engines.dataflow.operators.outside import lifted_ports, lifted_values
 from narval.engines.dataflow.spilling import Spill
 
 
-class Child(Protocol):
+class ChildFrame(Protocol):
     """A frame as the call sees it that began it."""
 
-    def deliver(self, name: str, kind: Kind, item: Any) -> None:
+    def deliver(self, name: str, kind: Passing, item: Any) -> None:
         """Give an input what comes for it."""
 
     def stop(self) -> None:
@@ -30,17 +30,17 @@ class Child(Protocol):
 class Door(Protocol):
     """The place where a call begins frames."""
 
-    def open(self, values: Mapping[str, Any], tag: str) -> Child:
+    def begin(self, values: Mapping[str, Any], tag: str) -> ChildFrame:
         """Begin a frame with the inputs that do not stream; raises if that would be too deep or too many."""
 
     def fed(self) -> None:
         """Take note that the call has all its inputs."""
 
-    def stop(self, children: Iterable[Child]) -> None:
+    def stop(self, children: Iterable[ChildFrame]) -> None:
         """Make frames void."""
 
 
-class PlanCall(Actor):
+class PlanCall(FlowOperator):
     """A call of a plan: what comes for it goes to its frame, and what that gives is its own."""
 
     def __init__(
@@ -54,7 +54,7 @@ class PlanCall(Actor):
         super().__init__(call, outlets, spill)
         self._door, self._most = door, most
         self._given = list(outlets.values())
-        self._children: list[Child] = []
+        self._children: list[ChildFrame] = []
         self._queue: deque[tuple[dict[str, Any], str]] = deque()
         self._tags: dict[str, int] = {}
 
@@ -65,12 +65,12 @@ class PlanCall(Actor):
             self._begin(self._values, "")
 
     def _begin(self, values: Mapping[str, Any], tag: str) -> None:
-        self._children.append(self._door.open(values, tag))
+        self._children.append(self._door.begin(values, tag))
 
     def handler(self, port: str, at: int) -> Handler:
         if port in self.call.lifted:
             return partial(self._each, port)
-        return lambda batch: self._children[0].deliver(port, Kind.TUPLES, batch)
+        return lambda batch: self._children[0].deliver(port, Passing.TUPLES, batch)
 
     def _each(self, port: str, batch: TupleBatch) -> None:
         if port != self._lifted[0]:
@@ -89,20 +89,20 @@ class PlanCall(Actor):
 
     def on_eos(self, port: str, at: int) -> None:
         if port not in self.call.lifted:
-            self._children[0].deliver(port, Kind.EOS, None)
+            self._children[0].deliver(port, Passing.EOS, None)
 
     def on_cancelled(self, port: str, at: int) -> None:
         if port not in self.call.lifted:
-            self._children[0].deliver(port, Kind.CANCEL, None)
+            self._children[0].deliver(port, Passing.CANCEL, None)
 
-    def on_back(self, at: int, kind: Kind, item: Any) -> None:
+    def on_back(self, at: int, kind: Passing, item: Any) -> None:
         outlet = self._given[at]
-        if kind is Kind.TUPLES:
+        if kind is Passing.TUPLES:
             outlet.put(*item)
-        elif kind is Kind.GIVEN:
+        elif kind is Passing.GIVEN:
             outlet.give(item)
         elif not self._lifted:
-            if kind is Kind.EOS:
+            if kind is Passing.EOS:
                 outlet.end()
             else:
                 outlet.cancel()
@@ -110,17 +110,17 @@ class PlanCall(Actor):
     def finish(self) -> None:
         self._door.fed()
 
-    def over(self, child: Child) -> None:
+    def over(self, child: ChildFrame) -> None:
         """Take note that a frame is over."""
         if child in self._children:
             self._children.remove(child)
             self._fill()
 
-    def only_child(self) -> Child | None:
+    def only_child(self) -> ChildFrame | None:
         """The one frame that it has, if it is not to have more."""
         return self._children[0] if len(self._children) == 1 and not self.call.lifted else None
 
-    def replace(self, child: Child, by: Child) -> None:
+    def replace(self, child: ChildFrame, by: ChildFrame) -> None:
         """Take another frame for one of its own: that one's last call has become its own (T36)."""
         self._children[self._children.index(child)] = by
 
@@ -128,7 +128,7 @@ class PlanCall(Actor):
     def is_busy(self) -> bool:
         return bool(self._children or self._queue)
 
-    def take_children(self) -> list[Child]:
+    def take_children(self) -> list[ChildFrame]:
         """The frames that it has, which are its own no more."""
         children, self._children, self._queue = self._children, [], deque()
         return children
@@ -155,7 +155,7 @@ class _Part:
         self.is_open = False
 
 
-class EachTuple(Actor):
+class EachTuple(FlowOperator):
     """An operator without streams that is run once for each tuple."""
 
     def __init__(
@@ -163,7 +163,7 @@ class EachTuple(Actor):
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        inner: type[Actor],
+        inner: type[FlowOperator],
     ) -> None:
         super().__init__(call, outlets, spill)
         self._inner = inner
@@ -184,10 +184,10 @@ class EachTuple(Actor):
     def _each(self, batch: TupleBatch) -> Iterator[None]:
         for row in batch.rows:
             parts = {key: _Part(outlet) for key, outlet in self.outlets.items()}
-            actor = self._inner(self.call, parts, self.spill)
+            running = self._inner(self.call, parts, self.spill)
             for work in (
-                partial(actor.on_init, {**self._values, **lifted_values(self._lifted, batch, row)}),
-                actor.finish,
+                partial(running.on_init, {**self._values, **lifted_values(self._lifted, batch, row)}),
+                running.finish,
             ):
                 steps: Steps = work()
                 if steps is not None:
@@ -195,7 +195,7 @@ class EachTuple(Actor):
             yield
 
 
-class Control(Actor):
+class Control(FlowOperator):
     """An operator that acts on its own transaction."""
 
     def __init__(

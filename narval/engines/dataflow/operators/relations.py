@@ -15,12 +15,12 @@ from narval.engines.dataflow.batches import (
     aligned,
     position,
 )
-from narval.engines.dataflow.operators.actor import Actor
 from narval.engines.dataflow.operators.conditions import no_order
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 from narval.engines.dataflow.spilling import Kept
 
 
-class Accumulate(Actor):
+class Accumulate(FlowOperator):
     """Gather a relation."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ class Accumulate(Actor):
         self.outlet("out").give(Relation(self._schema or (), self._kept, self._name))
 
 
-class NameRelation(Actor):
+class NameRelation(FlowOperator):
     """Give a relation another name."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class NameRelation(Actor):
         self.outlet("out").give(Relation(given.schema, given.kept, str(values["name"])))
 
 
-class Stream(Actor):
+class Stream(FlowOperator):
     """Give the tuples of a relation, in its order."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
@@ -55,7 +55,7 @@ class Stream(Actor):
             yield
 
 
-class Sort(Actor):
+class Sort(FlowOperator):
     """Put tuples in order: stable, no value last; those beyond what may be kept as runs that are merged."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
@@ -155,7 +155,7 @@ class Sort(Actor):
         return low
 
 
-class FormatRelation(Actor):
+class FormatRelation(FlowOperator):
     """Name a value, or the only attribute of tuples; a value becomes a relation, a stream stays one."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:

@@ -15,11 +15,11 @@ from narval.engines.dataflow.batches import (
     text_of,
     tuple_text,
 )
-from narval.engines.dataflow.operators.actor import Actor, Handler
 from narval.engines.dataflow.operators.conditions import Chooser, chooser
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler
 
 
-class Select(Actor):
+class Select(FlowOperator):
     """Keep the tuples that meet a condition."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Select(Actor):
         self._out.put(schema, rows, relation)
 
 
-class Project(Actor):
+class Project(FlowOperator):
     """Keep the columns that are named."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Project(Actor):
         self._out.put(self._columns, list(map(self._pick, rows)), relation)
 
 
-class RelationFormat(Actor):
+class RelationFormat(FlowOperator):
     """Put a text made of each tuple into an attribute, which may be there already."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -91,7 +91,7 @@ class RelationFormat(Actor):
         self._schema = schema
 
 
-class Merge(Actor):
+class Merge(FlowOperator):
     """Give all values of all inputs; neither attributes nor types have to agree."""
 
     def handler(self, port: str, at: int) -> Handler:
@@ -99,7 +99,7 @@ class Merge(Actor):
         return lambda batch: out.put(*batch)
 
 
-class HeadTail(Actor):
+class HeadTail(FlowOperator):
     """Give one value to head and the others to out."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ def head_of(schema: Schema, row: Row) -> Any:
     return row[0] if len(row) == 1 else tuple_text(schema, row)
 
 
-class AtLeastOne(Actor):
+class AtLeastOne(FlowOperator):
     """Give the whole stream to out_true from its first value on, or an empty one to out_false (T40, TA38)."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.engines.dataflow.batches import Row, Schema, TupleBatch, aligned, slices
-from narval.engines.dataflow.operators.actor import Actor, Handler, Steps
+from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
 from narval.engines.dataflow.spilling import Parts
 
 
-class _Once(Actor):
+class _Once(FlowOperator):
     """The tuples that were given, and those of which that will be known at the end."""
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.engines.dataflow.operators.actor import Actor
 from narval.engines.dataflow.operators.aggregates import Aggregate
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 from narval.engines.dataflow.operators.join import Join
 from narval.engines.dataflow.operators.relations import (
     Accumulate,
@@ -31,7 +31,7 @@ from narval.engines.dataflow.operators.values import (
     TextOfValues,
 )
 
-ACTORS: Mapping[str, type[Actor]] = {
+INNER_OPERATORS: Mapping[str, type[FlowOperator]] = {
     "accumulate": Accumulate,
     "aggregate": Aggregate,
     "atleastone": AtLeastOne,

@@ -7,11 +7,11 @@ from typing import Any
 
 from narval.definitions.dataflow.conditions import InlineTuples, TextFormat
 from narval.engines.dataflow.batches import FlowError, Relation, slices, text_of, tuple_text
-from narval.engines.dataflow.operators.actor import Actor
 from narval.engines.dataflow.operators.conditions import holds
+from narval.engines.dataflow.operators.flow_operator import FlowOperator
 
 
-class Compare(Actor):
+class Compare(FlowOperator):
     """Enable one of two; values are compared as texts if either is one."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ class Compare(Actor):
         self.outlet(chosen).give(True)
 
 
-class TextOfValues(Actor):
+class TextOfValues(FlowOperator):
     """Put data in place of each %s."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -47,18 +47,18 @@ def shown(value: Any) -> str:
     return "\n".join(tuple_text(batch.schema, row) for batch in value.batches() for row in batch.rows)
 
 
-class Noop(Actor):
+class Noop(FlowOperator):
     """Do nothing: its clauses bring others into order."""
 
 
-class ConstructFunction(Actor):
+class ConstructFunction(FlowOperator):
     """Give the name of a function of a module."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self.outlet("fun").give(values["name"])
 
 
-class InlineStream(Actor):
+class InlineStream(FlowOperator):
     """Give the tuples of a JSON array."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:

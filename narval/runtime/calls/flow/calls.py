@@ -16,7 +16,7 @@ from narval.engines.commands import Call
 from narval.engines.dataflow.batches import FlowError
 from narval.engines.dataflow.decision import PLAN_INPUT
 from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import TransactionOver
+from narval.engines.dataflow.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.errors import ActionError
 from narval.memory.elements.element import parse
@@ -32,6 +32,7 @@ from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
 from narval.runtime.calls.flow.performing import UserCode
 from narval.runtime.calls.flow.sending import outside
+from narval.runtime.calls.flow.spill import DiskSpill
 from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.calls.in_flight import Post
@@ -127,8 +128,13 @@ class FlowCalls:
                 side.elements,
             )
             desk = Desk(tools)
-            network = Network(FlowPlan(definition), id=session)
-            return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
+            spill = DiskSpill(None if home is None else home / "var")
+            network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
+            try:
+                return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
+            finally:
+                value["operators"] = counted(definition.full_name, network)
+                spill.close()
 
         try:
             ended = await self._loop.run(run_it())
@@ -148,6 +154,21 @@ class FlowCalls:
             self._store = FlowStore(None if home is None else home / "var" / FILE)
         self._store.forget_sessions(is_over)
         return self._store
+
+
+def counted(plan: str, network: Network) -> list[dict[str, Any]]:
+    """What passed through the operators of a plan, over all its frames, as the run records it."""
+    return [
+        {
+            "key": passed.key,
+            "state": max(passed.states, key=lambda state: passed.states[state], default=""),
+            "taken": passed.taken,
+            "given": passed.given,
+            "requests": passed.requests,
+        }
+        for passed in network.frames.passages()
+        if passed.plan == plan
+    ]
 
 
 def _shown(name: str, line: str) -> None:

@@ -68,6 +68,7 @@ PERFORMERS: Mapping[str, MakePerformer] = {
         _from("databases", "Databases"),
     ),
     "elements": _from("elements", "Elements"),
+    "listen": _from("listening", "Listen"),
     "notify": _from("notifying", "Notify"),
     "remember": _from("remembering", "Remember"),
     "retrieve": _from("sources", "Retrieve"),

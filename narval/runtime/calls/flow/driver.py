@@ -19,9 +19,9 @@ from narval.engines.dataflow.requests import (
     OutputOver,
     OutputTuples,
     OutputValue,
+    RequestsWithdrawn,
     RestartRequest,
     TransactionOver,
-    Withdrawn,
 )
 from narval.engines.events import Failure
 from narval.errors import ActionError
@@ -127,7 +127,7 @@ class FlowDriver:
                 case OperatorRequest():
                     place = (event.frame, event.call.key, event.epoch)
                     self._tasks[event.id] = (asyncio.create_task(self._perform(event, place)), place)
-                case Withdrawn():
+                case RequestsWithdrawn():
                     self._withdraw(event)
                 case RestartRequest():
                     self._also(self._restart(event))
@@ -156,7 +156,7 @@ class FlowDriver:
         self._network.restart(asked.frame)
         self._wake.set()
 
-    def _withdraw(self, event: Withdrawn) -> None:
+    def _withdraw(self, event: RequestsWithdrawn) -> None:
         for request in event.requests:
             task, place = self._tasks.pop(request, (None, None))
             if task is not None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
+from itertools import islice
 from os import getpid
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.engines.dataflow.decision import PLAN_INPUT
 from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import TransactionOver
+from narval.engines.dataflow.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
 from narval.errors import DefinitionError, Fault, RequestError
 from narval.memory.elements.canonical import canonical
@@ -22,20 +24,35 @@ from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import inputs_of, named_values
 from narval.runtime.calls.flow.driver import FlowDriver, Show
-from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.sending import outside
+from narval.runtime.calls.flow.spill import DiskSpill
 from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.loader import Loader
+from narval.runtime.home.settings import Settings
 
 
-def load_dataflow(file: Path, name: str = "") -> tuple[DataflowDefinition, Mapping[str, Callable[..., Any]]]:
-    """The dataflow of a file, or the one of that name in it, and the functions of the modules around it.
+class FlowFile(NamedTuple):
+    """A dataflow of a file, with the functions of the modules around it, the settings it goes by, and the
+    folder at which relative paths begin. In a home, `keep` is the file of the store of dataflows.
+    """
+
+    definition: DataflowDefinition
+    functions: Mapping[str, Callable[..., Any]]
+    settings: Settings
+    folder: Path
+    keep: Path | None
+
+
+def load_dataflow(file: Path, name: str = "") -> FlowFile:
+    """The dataflow of a file, or the one of that name in it, ready to be run.
 
     A file below a folder `recipes` is loaded with all that lies there and in `modules` beside it, as in a
-    home; any other with `modules` in its own folder. Raises DefinitionError, and RequestError for a name that
-    is not there.
+    home; any other with `modules` in its own folder. Raises DefinitionError, SettingsError, and RequestError
+    for a name that is not there.
     """
     root = next((folder.parent for folder in file.absolute().parents if folder.name == "recipes"), None)
     loaded = Loader(root).load() if root is not None else _beside(file)
@@ -49,7 +66,9 @@ def load_dataflow(file: Path, name: str = "") -> tuple[DataflowDefinition, Mappi
         raise RequestError(f"expected a dataflow of {file} ({there}), got {name!r:.80}")
     if not named[0].graphs:
         raise DefinitionError([Fault(path, 1, 1, f"{named[0].full_name} calls something that is not there")])
-    return named[0], loaded.functions
+    settings = Settings.load(root) if root is not None else Settings()
+    keep = root / "var" / FILE if root is not None and (root / "var").is_dir() else None
+    return FlowFile(named[0], loaded.functions, settings, root or file.absolute().parent, keep)
 
 
 def _beside(file: Path) -> Loaded:
@@ -74,30 +93,28 @@ def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._El
 
 
 async def run_sessions(
-    definition: DataflowDefinition,
+    flow: FlowFile,
     sessions: Iterable[etree._Element],
-    functions: Mapping[str, Callable[..., Any]],
     shows: Iterable[Show],
     printed: Callable[[str], None],
     ttl: float | None = None,
-    allow: Iterable[str] = (),
-    keep: Path | None = None,
 ) -> list[TransactionOver]:
     """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs."""
-    code = UserCode(functions)
-    store, plan, mine = FlowStore(keep), FlowPlan(definition), f"{getpid()} {time()} "
-    web = Web(allow, store, asyncio.sleep, time)
-    try:
-        inputs = [inputs_of(definition, session) for session in sessions]
+    definition, functions, settings, folder, keep = flow
+    code, plan, mine = UserCode(functions), FlowPlan(definition), f"{getpid()} {time()} "
+    with ExitStack() as ends:
+        ends.callback(code.close)
+        store = ends.enter_context(closing(FlowStore(keep)))
+        ends.callback(store.forget_sessions, lambda session: session.startswith(mine))
+        web = Web(settings.fetch_allow, store, asyncio.sleep, time)
+        senders = outside(code, folder, web)
+        given = [inputs_of(definition, session) for session in sessions]
         drivers = []
-        for at, (_, show) in enumerate(zip(inputs, shows, strict=False), 1):
+        for at, show in enumerate(islice(shows, len(given)), 1):
             session = f"{mine}{at}"
-            desk = Desk(FlowTools(code, printed, asyncio.sleep, time, store, session, web))
-            drivers.append(FlowDriver(Network(plan, id=session), desk.hire, show, ttl))
-        return await asyncio.gather(
-            *(driver.drive(given) for driver, given in zip(drivers, inputs, strict=True))
-        )
-    finally:
-        code.close()
-        store.forget_sessions(lambda session: session.startswith(mine))
-        store.close()
+            tools = FlowTools(
+                code, printed, asyncio.sleep, time, store, session, web, settings.sources, senders, folder
+            )
+            bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
+            drivers.append(FlowDriver(Network(plan, bounds, session), Desk(tools).hire, show, ttl))
+        return await asyncio.gather(*map(FlowDriver.drive, drivers, given))

@@ -97,7 +97,7 @@ class DiskSpill:
 
     @property
     def is_full(self) -> bool:
-        """Whether more is in memory than should be."""
+        """True if more is in memory than should be."""
         return self._held > self._memory
 
     @property

@@ -50,14 +50,17 @@ def _finished(answer: Row) -> None:
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
-@command("retry", example="narval task retry 57", alters=True)
+@command("retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
 @click.argument("case", type=int)
-def retry(session: Session, case: int) -> None:
+@click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
+@click.option("--to", default="", metavar="TYPE", help="Where it goes, rather than to its task again.")
+def retry(session: Session, case: int, object: int, to: str) -> None:
     """Let a case go on that cannot by itself.
 
-    A compensator that failed is tried again, and an object that is held goes to its task again.
+    A compensator that failed is tried again, and an object that is held goes to its task again. One that no
+    script has routed needs to be told where it goes.
     """
-    answer = session.ask("task_retry", case=case)
+    answer = session.ask("task_retry", case=case, object=object, to=to)
     session.give(answer, lambda found: click.echo(clean(f"case {found['case']} is {found['state']}")))
 
 

@@ -66,6 +66,18 @@ BODIES = {
 }
 
 
+def test_TA41_tuples_that_wait_for_an_operator_to_fire_take_no_memory(spill: DiskSpill) -> None:
+    text = (
+        "PLAN Main { INPUT: TupleStream x, TupleStream z OUTPUT: TupleStream y "
+        'BODY { aggregate("n", "sum", z : sum) select("n > 1", x : y) WAIT: sum } }'
+    )
+    driver = FlowDriver(flow(text), settings=FlowSettings(spill=spill))
+    driver.feed("x", [{"n": n, "t": f"name {n}"} for n in range(6_000)], 10)
+    assert spill.written > 100_000
+    driver.end("x").feed("z", [{"n": 1}]).end("z").run()
+    assert [row["n"] for row in driver.rows["y"]] == list(range(2, 6_000))
+
+
 @pytest.mark.parametrize("operator", BODIES)
 def test_the_results_are_those_in_memory(operator: str, spill: DiskSpill) -> None:
     count = 12_000

@@ -27,7 +27,7 @@ class Outlet(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has neither ended nor been cancelled."""
+        """True if it has neither ended nor been cancelled."""
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
         """Give tuples."""
@@ -42,7 +42,7 @@ class Outlet(Protocol):
         """Give nothing at all, or no more."""
 
 
-class Actor:
+class FlowOperator:
     """An operator that needs nothing from outside.
 
     A cancelled input cancels it if it is one of `cancelled_by`, or if all its streams are cancelled; else it
@@ -77,9 +77,12 @@ class Actor:
     def finish(self) -> Steps:
         """Give what is left; outlets that are open then are ended."""
 
+    def conclude(self) -> None:
+        """Cancel outlets that are not to end, now that all has been given."""
+
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to come though all inputs are over."""
+        """True if something is still to come though all inputs are over."""
         return False
 
     def stop(self) -> None:
