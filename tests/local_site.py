@@ -1,4 +1,4 @@
-"""A web site on loopback for tests: its pages have contents, failures and latency per path; it keeps what it was asked."""
+"""A web site on loopback for tests: its pages have contents, failures and latency per path."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Asked(NamedTuple):
 class LocalSite:
     """Answers each path with the next of its answers, the last one again and again.
 
-    One that has an ETag is answered by 304 to those who have it. `most_at_once` is the most requests that were
-    under way at one moment.
+    One that has an ETag is answered by 304 to those who have it. `most_at_once` is the most requests that
+    were under way at one moment.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,8 @@ class LocalSite:
             def do_GET(self) -> None:
                 site.serve(self)
 
-            do_POST = do_GET
+            def do_POST(self) -> None:
+                site.serve(self)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -44,7 +44,7 @@ class Web:
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def page(self, url: str) -> KeptPage:
-        """A page. Raises ActionError where there is none, or none in time; only the latter may pass (TA25)."""
+        """A page. Raises ActionError where there is none, or none in time, which may pass (TA25)."""
         host = urlsplit(url).netloc.rpartition("@")[2].lower()
         async with self._hosts.setdefault(host, asyncio.Semaphore(AT_ONCE)):
             try:

@@ -1,4 +1,4 @@
-"""The operator fetch against a site on loopback: politeness, repetition, what is refused, and pages' texts."""
+"""The operator fetch against a site on loopback: politeness, repetition, refusals, texts of pages."""
 
 from __future__ import annotations
 
