@@ -32,7 +32,8 @@ def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
         declared.update((found.name.lower(), declaration_of(found)) for found in operators)
         lines = [ALIASES] * source.aliases + [*declared.values(), source.syntax.text]
         part = "\n".join(lines) + "\n"
-        text.append(f"// file {len(part)} {source.path}\n{part}")
+        path = source.path.replace("\n", " ")
+        text.append(f"// file {len(part)} {path}\n{part}")
     return "".join(text)
 
 

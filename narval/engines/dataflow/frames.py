@@ -118,8 +118,9 @@ class Frame:
             name: FrameOutput(receiver, frames.machine, wiring, lacking)
             for name, receiver in receivers.items()
         }
-        spill = frames.machine.settings.spill
-        self._inputs = {datum.name: Log(spill) for datum in wiring.graph.inputs if wiring.restarts}
+        settings = frames.machine.settings
+        restarts = wiring.restarts and settings.restarts > 0
+        self._inputs = {datum.name: Log(settings.spill) for datum in wiring.graph.inputs if restarts}
         self._attempt = 0
         self.epoch = self._try()
         frames.live[id] = self

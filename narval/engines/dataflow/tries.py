@@ -64,8 +64,9 @@ class FrameOutput:
     ) -> None:
         self._receiver, self._lacking, self._spill = receiver, lacking, machine.settings.spill
         holds = wiring.holds and lacking is not None
+        restarts = wiring.restarts and machine.settings.restarts > 0
         self._held = Log(self._spill) if holds else None
-        self._given = Log(self._spill) if wiring.restarts and not holds else None
+        self._given = Log(self._spill) if restarts and not holds else None
         self._owed: Counter[Row] = Counter()
         self.is_over = False
 

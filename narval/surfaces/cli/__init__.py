@@ -14,8 +14,8 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "automaton",
-    "dataflow": "dataflow",
+    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "foreground.automaton",
+    "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",

@@ -234,6 +234,10 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
             "4:23: sprintf: data: expected Object, found 'in', of type TupleStream; headtail or aggregate make "
             "a value of in",
         ),
+        (
+            "PLAN B { INPUT: Number n BODY { print(n) } }\nPLAN A { INPUT: String x BODY { B(x : ) } }",
+            "2:35: B: n: expected Number, found 'x', of type String; declare 'x' as a Number where it comes from",
+        ),
         (plan("noop(1)"), "4:8: noop: expected no arguments, found 1; it is noop (:)"),
         (
             plan('atleastone(in : a) print(a)', "in"),
@@ -317,6 +321,24 @@ def test_TA31_an_input_without_a_type_has_that_of_its_consumers() -> None:
         "2:8: input x: taken as Function and as String; write its type, and convert it for one",
         "4:28: fetch: url: expected String, found 'x', of type Function",
     ]
+
+
+def test_T5_streams_stream_and_all_else_is_per_stream() -> None:
+    found = one(
+        plan("accumulate(a : b) fetch(c : d) print((b, d)) noop() WAIT: e", "Tuple a, c, Enablement e")
+    )
+    assert {name: datum.data_class for name, datum in found.graph.data.items()} == {
+        "a": "streaming",
+        "b": "per-stream",
+        "c": "per-stream",
+        "d": "streaming",
+        "e": "per-stream",
+    }
+
+
+def test_T13_a_datum_may_have_many_consumers() -> None:
+    found = one(plan("print(a) print(a) noop() WAIT: a", "Tuple a"))
+    assert [call.key for call in found.graph.calls] == ["print-1", "print-2", "noop-1"]
 
 
 def test_TA7_a_stream_lifts_an_operator_that_wants_a_text() -> None:
@@ -405,3 +427,8 @@ def test_T54_a_plan_of_many_selections_and_projections_compiles_in_a_moment() ->
         f'project("a", d{at} : p{at}) select("a = {at}", p{at} : d{at + 1})' for at in range(300)
     )
     assert len(one(plan(lines, "Tuple d0", "d300")).graph.calls) == 600
+
+
+def test_no_more_is_told_than_somebody_will_read() -> None:
+    lines = "\n".join(f"print(unknown_{at}) fetch(x : other_{at})" for at in range(3000))
+    assert 100 <= len(faults(plan(lines, "x"))) <= 110

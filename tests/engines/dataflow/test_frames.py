@@ -398,3 +398,33 @@ def test_T40_a_second_output_is_an_error() -> None:
     assert driver.over is not None
     assert driver.over.failure is not None
     assert driver.over.failure.kind == "no-output"
+
+
+def test_T10_the_error_of_a_called_plan_is_that_of_the_call() -> None:
+    text = """
+    PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, TupleStream z BODY {
+        t/Sub(x : y) ON_ERROR: e  select("text > ''", x : z) WAIT: e } }
+    PLAN Sub { INPUT: TupleStream a OUTPUT: TupleStream b BODY { query("bad", a : b) } }
+    """
+    driver = driven(text, "bad", 4)
+    assert driver.over is not None
+    assert driver.over.state == "done"
+    assert driver.ends == {"y": "cancelled", "z": "ended"}
+    assert driver.rows["z"] == [{"text": "a"}, {"text": "b"}]
+
+
+def test_T43_restarts_can_be_switched_off() -> None:
+    driver = driven(RETRY, "bad", 1, settings=FlowSettings(restarts=0))
+    assert driver.over is not None
+    assert (driver.over.state, driver.restarts) == ("failed", [])
+    assert driver.ends == {"y": "cancelled", "z": "cancelled"}
+
+
+def test_TA23_a_plan_that_restarts_itself_for_ever_ends() -> None:
+    body = "noop() WAIT: a ENABLE: b restart() WAIT: b"
+    text = f"PLAN Main {{ INPUT: String a OUTPUT: Enablement b BODY {{ {body} }} }}"
+    driver = FlowDriver(flow(text)).give(a="x").run()
+    assert driver.over is not None
+    assert driver.over.state == "failed"
+    assert driver.over.failure is not None
+    assert driver.over.failure.kind == "restart"

@@ -120,6 +120,19 @@ def test_T17_a_declaration_in_a_file_must_be_that_of_the_module(tmp_path: Path) 
     ]
 
 
+def test_T6_types_are_those_of_narval_and_of_modules(tmp_path: Path) -> None:
+    text = "PLAN Draw { INPUT: {0} place BODY { show(place : ) } }"
+    home(
+        tmp_path, maps=text.replace("{0}", "Map"), others=text.replace("{0}", "Mapp").replace("Draw", "Other")
+    )
+    module = MODULE + '\n@operator(inputs="Map place", outputs="")\ndef show(place): ...\n'
+    (tmp_path / "modules" / "geo.py").write_text(module, encoding="utf-8")
+    assert faults(Loader(tmp_path).load()) == [
+        "recipes/others.plan:1:26: there is no type 'Mapp'; did you mean 'Map'?",
+        "recipes/others.plan:1:44: show: place: expected Map, found 'place', of type Mapp",
+    ]
+
+
 def test_T15_folders_of_recipes_are_the_hierarchy(tmp_path: Path) -> None:
     files = {
         "amazon__popular": PAGES.replace("Pages", "Books"),

@@ -118,8 +118,8 @@ def right_order(match: Match, types: Mapping[str, str], source: PlanSource) -> s
     assert match.operator is not None
     turned = _is_turned(match, source)
     for other in other_orders(match, match.statement, match.operator):
-        fits = [fit(port, written, types) for port, written in other.consumed if port is not None]
-        if not any(fits) or (turned and other.arguments != match.arguments and set(fits) <= {"", LIFTED}):
+        fits = {fit(port, written, types) for port, written in other.consumed if port is not None}
+        if other.arguments != match.arguments and fits <= ({"", LIFTED} if turned else {""}):
             return right_call(other, source.aliases)
     return ""
 

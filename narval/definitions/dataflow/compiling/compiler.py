@@ -32,6 +32,7 @@ from narval.definitions.dataflow.definition import DataflowGraph
 from narval.definitions.dataflow.operators import NAMES
 from narval.definitions.dataflow.rules import TextError
 from narval.definitions.dataflow.syntax import PlanSource, Statement, Written
+from narval.definitions.reading.lexer import MOST_FAULTS
 from narval.errors import Fault
 
 MOST_ROUNDS = 12
@@ -201,6 +202,8 @@ class _PlanCompiler:
         ):
             for at, message in check:
                 self.tell(at, message)
+                if len(self.faults) >= MOST_FAULTS:
+                    return
         if self._vocabulary.complete:
             for at, message in checking.unknown_types(wiring, self._vocabulary.types):
                 self.tell(at, message)

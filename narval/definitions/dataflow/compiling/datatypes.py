@@ -82,6 +82,8 @@ def _datum(port: Port, name: str, type: str) -> str:
         cure = _CURES[RELATION].format(name)
     elif wanted == STREAM and type in VALUES:
         cure = _CURES[STREAM].format(name)
+    elif (wanted, type) == (NUMBER, TEXT):
+        cure = f"declare {name!r} as a Number where it comes from"
     elif wanted == OBJECT and type in (STREAM, RELATION):
         cure = f"headtail or aggregate make a value of {name}"
     return f"{port.name}: expected {wanted}, found {name!r}, of type {type}{'; ' * bool(cure)}{cure}"

@@ -87,10 +87,6 @@ class PlanVocabulary:
         ports = (port for found in self._operators.values() for port in (*found.inputs, *found.outputs))
         return frozenset(port.type for port in ports)
 
-    def operator(self, name: str) -> Operator | None:
-        """The operator of a module, by its name in any case."""
-        return self._operators.get(name.lower())
-
     def _declared(self, name: str, source: PlanSource) -> Operator | None:
         declared = next((one for one in source.declared if one.name.lower() == name.lower()), None)
         if declared is None:

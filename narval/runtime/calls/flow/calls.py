@@ -24,16 +24,16 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import Target, call
-from narval.runtime.calls.flow.desk import Desk
-from narval.runtime.calls.flow.documents import Gathered, inputs_of
+from narval.runtime.calls.flow.documents import GatheredOutputs, inputs_of
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performers.desk import Desk
+from narval.runtime.calls.flow.performers.performing import UserCode
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
 from narval.runtime.calls.flow.spill import DiskSpill
-from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.calls.in_flight import Post
 from narval.runtime.calls.targets import CallTargets, PreparedCall
@@ -107,7 +107,7 @@ class FlowCalls:
             agent, run, _ = known.split(" ", 2)
             return agent == self._id and run not in over
 
-        allow, gathered = call().fetch_allow, Gathered(MOST_GIVEN)
+        allow, gathered = call().fetch_allow, GatheredOutputs(MOST_GIVEN)
         home = self._targets.home
         print_line = partial(_shown, definition.full_name)
 
@@ -157,7 +157,7 @@ class FlowCalls:
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:
-    """What passed through the operators of a plan, over all its frames, as the run records it."""
+    """Count what passed through the operators of a plan, over all its frames, as the run records it."""
     return [
         {
             "key": passed.key,

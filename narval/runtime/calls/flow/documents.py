@@ -165,7 +165,7 @@ def value_element(name: str, value: Any) -> bytes:
     return etree.tostring(root, encoding="utf-8")
 
 
-class Gathered:
+class GatheredOutputs:
     """The outputs of a session, gathered as documents: `most` bytes of tuples at most are kept."""
 
     def __init__(self, most: int) -> None:

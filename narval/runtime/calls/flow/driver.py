@@ -25,7 +25,7 @@ from narval.engines.dataflow.requests import (
 )
 from narval.engines.events import Failure
 from narval.errors import ActionError
-from narval.runtime.calls.flow.performing import FlowAnswer, Hire, Performer
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Hire, Performer
 
 TURNS = 64
 """The turns of a network between two looks at what else there is to do."""

@@ -20,7 +20,7 @@ class FlowLoop:
         self._count = 0
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """What a coroutine gives that runs there; it is cancelled with who waits for it."""
+        """Run a coroutine there; its result. It is cancelled with who waits for it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.engines.dataflow.batches import TupleBatch
-from narval.runtime.calls.flow.performing import FlowAnswer
+from narval.runtime.calls.flow.performers.performing import FlowAnswer
 
 FILE = "dataflows.sqlite"
 """The name of the file in `var/`."""

@@ -21,14 +21,14 @@ from narval.engines.dataflow.wiring import FlowPlan
 from narval.errors import DefinitionError, Fault, RequestError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
-from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.documents import inputs_of, named_values
 from narval.runtime.calls.flow.driver import FlowDriver, Show
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performers.desk import Desk
+from narval.runtime.calls.flow.performers.performing import UserCode
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
 from narval.runtime.calls.flow.spill import DiskSpill
-from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.loader import Loader

@@ -37,7 +37,7 @@ class HomeSide:
         return {"element": self._to_memory, "mailto": self._by_mail}
 
     async def _there(self, work: Callable[[asyncio.Future[Any]], None]) -> Any:
-        """What work in the daemon's loop gives, which sets it in a future."""
+        """Have work done in the daemon's loop; the result that it sets in a future."""
 
         async def asked() -> Any:
             answer: asyncio.Future[Any] = self._loop.create_future()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from narval.errors import ActionError
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.web import Web
 
 

@@ -14,12 +14,12 @@ from narval.engines.dataflow.batches import TupleBatch
 from narval.engines.dataflow.network import Network
 from narval.engines.dataflow.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.wiring import FlowPlan
-from narval.runtime.calls.flow.desk import Desk
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_store import FlowStore
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performers.desk import Desk
+from narval.runtime.calls.flow.performers.performing import UserCode
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import to_file
-from narval.runtime.calls.flow.tools import FlowTools
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.sources import FlowSource

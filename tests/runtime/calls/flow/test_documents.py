@@ -12,7 +12,13 @@ from lxml import etree
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.engines.dataflow.batches import FlowError, Relation, TupleBatch
 from narval.memory.elements.element import Element
-from narval.runtime.calls.flow.documents import Gathered, inputs_of, number_in, relation_element, tuple_in
+from narval.runtime.calls.flow.documents import (
+    GatheredOutputs,
+    inputs_of,
+    number_in,
+    relation_element,
+    tuple_in,
+)
 from tests.runtime.calls.flow.driving import load
 
 PLAN = """
@@ -88,14 +94,14 @@ def test_what_comes_out_can_go_in_again(tuples: list[dict[str, object]]) -> None
 
 
 def test_results_that_are_too_large_are_refused() -> None:
-    gathered = Gathered(10)
+    gathered = GatheredOutputs(10)
     gathered.tuples("out", TupleBatch(("a",), [("12345",)]))
     with pytest.raises(FlowError, match="larger than 10 bytes"):
         gathered.tuples("out", TupleBatch(("a",), [("123456",)]))
 
 
 def test_a_cancelled_output_is_none_and_an_empty_one_is_empty() -> None:
-    gathered = Gathered(100)
+    gathered = GatheredOutputs(100)
     gathered.over("none", True)
     gathered.over("empty", False)
     assert list(gathered.documents()) == [("empty", b'<relation name="empty"/>')]

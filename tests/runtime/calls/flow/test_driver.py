@@ -142,7 +142,7 @@ async def slow(row):
     assert max(row["most"] for row in taken.rows["out"]) < 20
 
 
-def test_T55_so_many_requests_are_under_way_at_once(tmp_path: Path) -> None:
+def test_TA7_so_many_requests_are_under_way_at_once(tmp_path: Path) -> None:
     module = """
 import threading
 from narval import operator

@@ -60,19 +60,19 @@ class UserCode:
         return self._functions.get(key)
 
     async def call(self, function: Function, *arguments: Any, **named: Any) -> Any:
-        """What a function gives, awaited or called in a thread."""
+        """Await a function, or call it in a thread; its result."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments, **named)
         return await self.in_thread(partial(function, *arguments, **named))
 
     async def each(self, function: Function, values: list[Any]) -> list[Any]:
-        """What a function gives for each of several values, in order."""
+        """Call a function for several values, in order; its results."""
         if inspect.iscoroutinefunction(function):
             return [await function(value) for value in values]
         return await self.in_thread(lambda: [function(value) for value in values])
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """What work gives that may block."""
+        """Do work that may block; its result."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(MOST_THREADS, "narval-flow")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

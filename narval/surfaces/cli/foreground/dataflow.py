@@ -104,7 +104,7 @@ def _why(over: TransactionOver) -> str:
     return clean_lines(over.failure.message) if over.failure is not None else "it failed"
 
 
-class Lines:
+class ResultLines:
     """Results as NDJSON, one object for each tuple or value: its output, and what it is."""
 
     def __init__(self, session: str) -> None:
@@ -134,7 +134,7 @@ class Lines:
         sys.stdout.flush()
 
 
-class Table(Lines):
+class Table(ResultLines):
     """Results in columns, as wide as the first of them need."""
 
     def __init__(self, session: str) -> None:
@@ -170,7 +170,7 @@ class Table(Lines):
         return "  ".join(cells).rstrip()
 
 
-class Csv(Lines):
+class Csv(ResultLines):
     """Results as CSV: the output, and the attributes below a line of their names."""
 
     def __init__(self, session: str) -> None:
@@ -197,13 +197,13 @@ class Csv(Lines):
             self._writer.writerows([[output], [text_of(value)]])
 
 
-class Document(Lines):
+class Document(ResultLines):
     """Results as one document, of the form of inputs, written at the end."""
 
     def __init__(self, session: str) -> None:
-        from narval.runtime.calls.flow.documents import Gathered
+        from narval.runtime.calls.flow.documents import GatheredOutputs
 
-        self._gathered = Gathered(1 << 40)
+        self._gathered = GatheredOutputs(1 << 40)
         self.over, self.value = self._gathered.over, self._gathered.value  # type: ignore[method-assign]
         self.tuples = self._gathered.tuples  # type: ignore[method-assign]
 
@@ -213,4 +213,9 @@ class Document(Lines):
         sys.stdout.write(f"<session>{outputs.decode()}</session>\n")
 
 
-_WRITERS: dict[str, Callable[[str], Lines]] = {"table": Table, "ndjson": Lines, "csv": Csv, "xml": Document}
+_WRITERS: dict[str, Callable[[str], ResultLines]] = {
+    "table": Table,
+    "ndjson": ResultLines,
+    "csv": Csv,
+    "xml": Document,
+}

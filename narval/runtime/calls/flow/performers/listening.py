@@ -10,8 +10,8 @@ from pathlib import Path
 
 from narval.engines.dataflow.batches import VALUE, FlowError, TupleBatch
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.tools import FlowTools
 
 LONGEST_LINE = 1 << 20
 """The most bytes of a value."""

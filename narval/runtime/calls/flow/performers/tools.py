@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from narval.runtime.calls.flow.flow_store import FlowStore
-from narval.runtime.calls.flow.performing import UserCode
+from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.sending import Sender
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.sources import FlowSource

@@ -15,9 +15,9 @@ from typing import Any
 
 from narval.engines.dataflow.batches import BATCH, FlowError, Relation, Row, Schema, TupleBatch
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.sources import source_of
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.sources import source_of
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.home.sources import FlowSource
 
 BUSY = 30.0

@@ -8,7 +8,14 @@ from typing import Any
 
 from narval.engines.dataflow.batches import BATCH, VALUE, FlowError, Row, Schema, TupleBatch, batch_of, plain
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Function, Give, UserCode, in_batches, only_output
+from narval.runtime.calls.flow.performers.performing import (
+    FlowAnswer,
+    Function,
+    Give,
+    UserCode,
+    in_batches,
+    only_output,
+)
 
 
 def given(schema: Schema, row: Row) -> Any:
@@ -17,7 +24,7 @@ def given(schema: Schema, row: Row) -> Any:
 
 
 def batch_from(values: list[Any]) -> TupleBatch:
-    """What functions gave, as tuples: dicts, or else values."""
+    """Tuples of what functions gave: dicts, or else values."""
     if any(isinstance(value, Mapping) for value in values):
         if not all(isinstance(value, Mapping) for value in values):
             raise FlowError("wrong-values", "expected dicts or values, found both; give one of them")
@@ -141,7 +148,7 @@ class CodeOperator:
 
 
 def listed(found: Any) -> list[Any]:
-    """What a function gave or yielded: none for None, one for a value."""
+    """List what a function gave or yielded: nothing for None, one value for a value."""
     if found is None:
         return []
     if isinstance(found, str | int | float | Mapping):
@@ -150,7 +157,7 @@ def listed(found: Any) -> list[Any]:
 
 
 def _by_port(ports: Any, yielded: list[Any]) -> dict[str, list[Any]]:
-    """What was given for each output: a pair of its name and a value, or a value for the only one."""
+    """Sort what was given by outputs: a pair of a name and a value, or a value for the only one."""
     found: dict[str, list[Any]] = {}
     for one in yielded:
         port, value = (

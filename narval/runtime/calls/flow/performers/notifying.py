@@ -5,10 +5,10 @@ from __future__ import annotations
 from narval.engines.dataflow.batches import FlowError, tuple_text
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import document_of
-from narval.runtime.calls.flow.performing import Give
-from narval.runtime.calls.flow.recording import WorkRecord
+from narval.runtime.calls.flow.performers.performing import Give
+from narval.runtime.calls.flow.performers.recording import WorkRecord
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import FlowMessage
-from narval.runtime.calls.flow.tools import FlowTools
 
 
 class Notify:

@@ -9,9 +9,9 @@ import msgspec
 from narval.definitions.reading.durations import read_duration
 from narval.engines.dataflow.batches import FlowError, TupleBatch, batch_of, position, text_of
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.recording import WorkRecord
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.recording import WorkRecord
+from narval.runtime.calls.flow.performers.tools import FlowTools
 
 NEW, CHANGED, SAME = "new", "changed", "same"
 
@@ -58,7 +58,7 @@ class Remember:
             await give(FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED))
 
     def _seen(self, key: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """What a tuple is, and as what it was seen before."""
+        """Judge a tuple; the verdict, and as what it was seen before."""
         work = self._record.key(key, sorted(fields.items()))
         known = self._record.answers(work)
         if known is not None:

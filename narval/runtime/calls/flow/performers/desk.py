@@ -7,10 +7,10 @@ from importlib import import_module
 
 from narval.engines.dataflow.batches import FlowError, text_of, tuple_text
 from narval.engines.dataflow.requests import OperatorRequest
-from narval.runtime.calls.flow.functions import CodeOperator, FunctionOperator
-from narval.runtime.calls.flow.performing import Give, Performer
-from narval.runtime.calls.flow.recording import Recorded, WorkRecord
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.functions import CodeOperator, FunctionOperator
+from narval.runtime.calls.flow.performers.performing import Give, Performer
+from narval.runtime.calls.flow.performers.recording import Recorded, WorkRecord
+from narval.runtime.calls.flow.performers.tools import FlowTools
 
 
 class Print:

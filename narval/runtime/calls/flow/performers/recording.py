@@ -15,7 +15,7 @@ import msgspec
 from narval.engines.dataflow.batches import Relation
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.runtime.calls.flow.flow_store import FlowStore
-from narval.runtime.calls.flow.performing import FlowAnswer, Give, Performer
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give, Performer
 
 
 class WorkRecord:

@@ -19,8 +19,8 @@ from narval.definitions.dataflow.rules import ExtractField, ExtractRules, Select
 from narval.engines.dataflow.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
 from narval.engines.dataflow.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import number_in
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.tools import FlowTools
 
 LARGEST = 10_000_000
 """The most characters of a document."""

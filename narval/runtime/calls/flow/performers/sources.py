@@ -18,9 +18,9 @@ from narval.engines.dataflow.requests import OperatorRequest
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.documents import tuple_in
-from narval.runtime.calls.flow.functions import batch_from, listed
-from narval.runtime.calls.flow.performing import FlowAnswer, Give
-from narval.runtime.calls.flow.tools import FlowTools
+from narval.runtime.calls.flow.performers.functions import batch_from, listed
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.home.sources import FlowSource
 
 
