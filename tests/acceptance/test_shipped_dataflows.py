@@ -98,6 +98,22 @@ def test_T60_flats_are_told_of_once_and_again_when_they_are_cheaper(tmp_path: Pa
         flats(site, attic="800")  # what costs more is no news
         assert started(narval, "flats.Flats", **of_flats(site))["phase"] == "done"
         assert len(lines(narval, "news.txt")) == 5
+        assert narval.ask("remembered") == [{"name": "flats", "items": 4}]
+        assert len(narval.ask("remembered", "flats")) == 4
+        (attic,) = narval.ask("remembered", "flats", f"{site.url}/f/1")
+        assert attic["tuple"] == {"title": "Attic", "price": 800, "link": f"{site.url}/f/1"}
+        assert attic["key"] == [f"{site.url}/f/1"]
+        assert narval("remembered", "flats", "x", "--forget").returncode == 1
+        assert b"did you mean 'flats'" in narval("remembered", "flat").stderr
+        assert narval.ask("remembered", "flats", f"{site.url}/f/1", "--forget")["forgotten"] == 1
+        assert started(narval, "flats.Flats", **of_flats(site))["phase"] == "done"
+        assert any("Attic, 800" in line for line in lines(narval, "news.txt"))
+    assert b"Attic" in narval("remembered", "flats").stdout
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in (narval.home / "var").iterdir())
+    assert len(narval.ask("remembered", "flats", "--limit", "2")) == 2
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in (narval.home / "var").iterdir()) == before
+    assert b"forgotten: 4 of flats" in narval("remembered", "flats", "--forget-all").stdout
+    assert narval.ask("remembered") == []
 
 
 def test_T23_a_page_is_not_fetched_again_after_a_kill(tmp_path: Path, site: LocalSite) -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 Language = Literal["xpath", "css", "json", "tuple"]
-"""The languages of selectors: XPath, or what a text begins with; `tuple` is an attribute beside the document."""
+"""The languages of selectors: XPath, or what a text begins with; `tuple` is what is beside the document."""
 
 VALUE_TYPES = {"string": "String", "number": "Number"}
 """The types that an attribute may have, in small letters."""
