@@ -3,6 +3,8 @@
 record css:table.houses tr
 address td[1]
 price Number css:.price
+link Url .//a/@href
+page tuple:url
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from typing import Literal
 
 import msgspec
 
-Language = Literal["xpath", "css", "json"]
-"""The languages of selectors: XPath, or what a text begins with."""
+Language = Literal["xpath", "css", "json", "tuple"]
+"""The languages of selectors: XPath, or what a text begins with; `tuple` is what is beside the document."""
 
 VALUE_TYPES = {"string": "String", "number": "Number"}
-"""The types that an extracted attribute may have, in small letters."""
+"""The types that an attribute may have, in small letters."""
+
+_FIELD_TYPES = {**VALUE_TYPES, "url": "Url"}
 
 
 class TextError(ValueError):
@@ -36,7 +40,7 @@ class Selector(msgspec.Struct, frozen=True):
 
 
 class ExtractField(msgspec.Struct, frozen=True):
-    """An attribute that is extracted, String or Number."""
+    """An attribute that is extracted: String, Number or Url, which is one whole by the `url` of its page."""
 
     name: str
     type: str
@@ -65,7 +69,7 @@ def rules_of(text: str) -> ExtractRules:
     for at, line in _lines(text):
         words = list(_WORD.finditer(line))
         name = words[0][0]
-        typed = name != "record" and len(words) > 2 and words[1][0].lower() in VALUE_TYPES
+        typed = name != "record" and len(words) > 2 and words[1][0].lower() in _FIELD_TYPES
         if len(words) < 2 + typed:
             raise TextError(
                 at, f"expected a selector after {name!r}: XPath, or css: or json: and one of those"
@@ -73,6 +77,8 @@ def rules_of(text: str) -> ExtractRules:
         start = words[1 + typed].start()
         selector = _selector(line[start:], at + start)
         if name == "record":
+            if selector.language == "tuple":
+                raise TextError(at + start, "expected a selector of records, found one of the tuple at hand")
             if record is not None:
                 raise TextError(at, "expected one record, found another; give this attribute another name")
             record = selector
@@ -80,7 +86,7 @@ def rules_of(text: str) -> ExtractRules:
             raise TextError(at, f"expected another attribute, found {name!r} again")
         else:
             fields[name] = ExtractField(
-                name, VALUE_TYPES[words[1][0].lower()] if typed else "String", selector
+                name, _FIELD_TYPES[words[1][0].lower()] if typed else "String", selector
             )
     if record is None:
         raise TextError(0, "expected a line with the selector of records, as in: record //tr")
@@ -100,7 +106,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _selector(text: str, at: int) -> Selector:
-    for language in ("css", "json", "xpath"):
+    for language in ("css", "json", "tuple", "xpath"):
         if text.startswith(f"{language}:") and not text.startswith(f"{language}::"):
             selected = text[len(language) + 1 :].strip()
             if not selected:

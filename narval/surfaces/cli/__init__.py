@@ -21,7 +21,7 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "work": "work.command", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
-    "environment": "tokens",
+    "environment": "tokens", "remembered": "remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
     "log": "daemon", "service": "homes",
 }  # fmt: skip

@@ -147,10 +147,6 @@ class FlowStore:
         )
         return [SeenItem(*row) for row in rows]
 
-    def names_seen(self) -> list[tuple[str, int]]:
-        """The names under which something was seen, and how much."""
-        return list(self._database.execute("SELECT name, count(*) FROM seen GROUP BY name ORDER BY name"))
-
     def forget_seen(self, name: str, key: str | None = None) -> int:
         """Forget an item of a name, or all of them; how many there were."""
         if key is None:

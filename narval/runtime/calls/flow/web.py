@@ -44,10 +44,14 @@ class Web:
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def page(self, url: str) -> KeptPage:
-        """A page. Raises ActionError where there is none, or none in time."""
+        """A page. Raises ActionError where there is none, or none in time, which may pass (TA25)."""
         host = urlsplit(url).netloc.rpartition("@")[2].lower()
         async with self._hosts.setdefault(host, asyncio.Semaphore(AT_ONCE)):
-            return await self._asked(url)
+            try:
+                return await self._asked(url)
+            except ActionError as error:
+                error.final = error.kind != "unreachable"
+                raise
 
     async def post(self, url: str, body: bytes, key: str) -> int:
         """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""

@@ -86,3 +86,18 @@ def test_what_is_no_json_is_told(tmp_path: Path, document: str, why: str) -> Non
 def test_a_document_may_be_so_large(tmp_path: Path) -> None:
     over = extracted(tmp_path, "record //b\nn .", ("x" * 10_000_001,)).values["over"]
     assert "10,000,000 characters at most" in over.failure.message
+
+
+def test_TA40_links_are_made_whole_and_attributes_of_the_page_are_kept(tmp_path: Path) -> None:
+    plan = r"""
+    PLAN P { INPUT: TupleStream pages; OUTPUT: out; BODY {
+      extract(pages, "record //a\nlink Url @href\npage tuple:url" : out)
+    } }
+    """
+    content = "<a href='?page=2'>2</a><a href='/x'>x</a><a href='http://[bad'>y</a><a>z</a>"
+    pages = relation_of(TupleBatch(("url", "content"), [("http://h.example/a/b", content)]), "pages")
+    over, taken = drive(tmp_path, plan, inputs={"pages": pages})
+    assert over.state == "done", over
+    links = ["http://h.example/a/b?page=2", "http://h.example/x", None, None]
+    assert [row["link"] for row in taken.rows["out"]] == links
+    assert {row["page"] for row in taken.rows["out"]} == {"http://h.example/a/b"}

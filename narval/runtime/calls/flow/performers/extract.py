@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
+from urllib.parse import urljoin
 
 import jmespath
 from jmespath.exceptions import JMESPathError
@@ -50,7 +51,8 @@ class Extract:
         schema, rows, relation = request.batch
         for row in rows:
             text, type = _document(schema, row)
-            work = partial(_extracted, self._rules, text, type)
+            at_hand = dict(zip(schema, row, strict=True))
+            work = partial(_extracted, self._rules, text, type, at_hand)
             try:
                 found = await asyncio.wait_for(self._code.in_thread(work), LONGEST)
             except TimeoutError:
@@ -77,42 +79,52 @@ def _document(schema: Schema, row: Row) -> tuple[str, str]:
     return text, type
 
 
-def _extracted(rules: ExtractRules, text: str, type: str) -> list[Row]:
-    fields = rules.fields
+def _extracted(rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any]) -> list[Row]:
+    fields, base = rules.fields, str(at_hand.get("url") or "")
     return [
-        tuple([_value(field, found) for field, found in zip(fields, values, strict=True)])
-        for values in _records(rules, text, type)
+        tuple([_value(field, found, base) for field, found in zip(fields, values, strict=True)])
+        for values in _records(rules, text, type, at_hand)
     ]
 
 
-def _value(field: ExtractField, found: Any) -> Any:
+def _value(field: ExtractField, found: Any, base: str) -> Any:
     if found is None or isinstance(found, bool):
         return None if found is None else str(found).lower()
     if field.type == "Number":
         if isinstance(found, int | float):
             return found
         return number_in(str(found).strip().replace(" ", "").replace(",", ""))
+    if field.type == "Url" and isinstance(found, str):
+        try:
+            return urljoin(base, found.strip())
+        except ValueError:
+            return None
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
-def _records(rules: ExtractRules, text: str, type: str) -> Iterator[list[Any]]:
+def _records(rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any]) -> Iterator[list[Any]]:
     if rules.record.language == "json":
-        yield from _of_json(rules, text)
+        yield from _of_json(rules, text, at_hand)
     elif text.strip():
         is_xml = ("xml" in type and _HTML not in type) or text.lstrip().startswith("<?xml")
         page = Page(text=text, type="xml" if is_xml else _HTML, huge_tree=False)
         for record in _selected(page, rules.record):
-            yield [_text_of(record, field.selector) for field in rules.fields]
+            yield [_found(record, field.selector, at_hand) for field in rules.fields]
 
 
-def _of_json(rules: ExtractRules, text: str) -> Iterator[list[Any]]:
+def _of_json(rules: ExtractRules, text: str, at_hand: Mapping[str, Any]) -> Iterator[list[Any]]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FlowError("bad-document", f"expected JSON, found {text[:40]!r}: {error}") from None
     records = _searched(rules.record.text, document)
     for record in records if isinstance(records, list) else [] if records is None else [records]:
-        yield [_searched(field.selector.text, record) for field in rules.fields]
+        yield [
+            at_hand.get(field.selector.text)
+            if field.selector.language == "tuple"
+            else _searched(field.selector.text, record)
+            for field in rules.fields
+        ]
 
 
 def _searched(path: str, document: Any) -> Any:
@@ -134,8 +146,10 @@ def _selected(page: Page, selector: Selector) -> list[Page]:
         raise FlowError("wrong-rules", f"{selector.language}: {selector.text}: {error}") from None
 
 
-def _text_of(record: Page, selector: Selector) -> str | None:
-    """The text that a selector gives within a record: that of its first node, blanks in a row as one."""
+def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
+    """What a selector gives within a record: the text of its first node, blanks in a row as one."""
+    if selector.language == "tuple":
+        return at_hand.get(selector.text)
     for found in _selected(record, selector):
         root = found.root
         text = (
