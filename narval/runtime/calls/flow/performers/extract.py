@@ -16,8 +16,8 @@ from parsel import Selector as Page
 
 from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.rules import ExtractField, ExtractRules, Selector, TextError
-from narval.engines.dataflow.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import number_in
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
