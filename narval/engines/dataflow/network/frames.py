@@ -262,11 +262,8 @@ class Frame:
     def _take_back(self) -> None:
         """Have the parent begin again, without what a try of this frame gave that it should not have."""
         if self.parent is not None:
-            self.parent.fail(
-                Failure(
-                    "taken-back", f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
-                )
-            )
+            why = f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
+            self.parent.fail(Failure("taken-back", why))
 
     def _give_up(self, failure: Failure) -> None:
         self.state = "given up"
