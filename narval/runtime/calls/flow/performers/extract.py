@@ -147,7 +147,7 @@ def _selected(page: Page, selector: Selector) -> list[Page]:
 
 
 def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
-    """What a selector gives within a record: the text of its first node, blanks in a row as one."""
+    """The text of the first node that a selector gives within a record, blanks in a row as one."""
     if selector.language == "tuple":
         return at_hand.get(selector.text)
     for found in _selected(record, selector):
