@@ -23,6 +23,7 @@ from narval.engines.dataflow.explain import parts as parts
 from narval.engines.dataflow.explain import render as render
 from narval.engines.dataflow.explain import waiting_for as waiting_for
 from narval.engines.dataflow.graph import graph as graph
+from narval.engines.dataflow.inputs import inputs_nearby
 from narval.engines.dataflow.state import DataflowState
 from narval.engines.dataflow.structure import unreachable as unreachable
 from narval.engines.engine import Lookup
@@ -129,8 +130,9 @@ def _started(decision: DataflowDecision, event: Started) -> None:
     ttl = float(values.pop(TTL)) if TTL in values else None
     is_open = values.pop(OPEN, "") not in ("", "no")
     of = event.resume.of if event.resume is not None else 0
-    decision.change(DataflowBegan(event.at, event.elements, event.caller, event.attempt, ttl, is_open, of))
-    decision.add_to_context(event.elements)
+    elements = (*event.elements, *inputs_nearby(decision, event, values))
+    decision.change(DataflowBegan(event.at, elements, event.caller, event.attempt, ttl, is_open, of))
+    decision.add_to_context(elements)
     if event.resume is not None:
         _go_on(decision, event.resume)
     elif fault := _unknown_input(decision.definition, values):

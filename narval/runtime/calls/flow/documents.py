@@ -36,6 +36,9 @@ from narval.runtime.calls.flow.driver import FlowInput
 RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
 """The elements of a relation, of a tuple in it, and of a value."""
 
+_STREAMS = ("TupleStream", "Relation", "Object")
+"""The types of inputs that take tuples."""
+
 
 def inputs_of(
     definition: DataflowDefinition, session: etree._Element, others: Iterable[Element] = ()
@@ -51,8 +54,10 @@ def inputs_of(
         root = parse(element.xml)
         if root.tag in (RELATION, VALUE_OF):
             roots.append(root)
-        elif (tag := str(root.tag)) in known:
+        elif (tag := str(root.tag)) in known and known[tag].type in _STREAMS:
             tuples.setdefault(tag, []).append(tuple_in(root))
+        elif tag in known:
+            given[tag] = _given(known[tag], root)
     for root in roots:
         name = root.get("name", "")
         if name not in known:
@@ -74,7 +79,7 @@ def inputs_of(
 
 def _given(datum: Datum, root: etree._Element) -> FlowInput:
     if root.tag == RELATION:
-        if datum.type not in ("TupleStream", "Relation", "Object"):
+        if datum.type not in _STREAMS:
             raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a relation")
         return relation_of(batch_of(map(tuple_in, root.iterchildren(TUPLE))), datum.name)
     text = "".join(str(part) for part in root.itertext())
