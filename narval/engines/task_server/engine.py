@@ -151,7 +151,7 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
 }
 
 
-_FOR_PEOPLE = frozenset({"raise", "wait", "gone"})
+_FOR_PEOPLE = frozenset({"put", "raise", "wait", "gone"})
 """The signals that people and programs may give by `narval task`."""
 
 
