@@ -13,7 +13,7 @@ from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.windows import Interval
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.task_server.state import EventRule, RaisedEvent, TaskServerState, rule_key
+from narval.engines.task_server.state import EventRule, RaisedEvent, TaskServerState, Worker, rule_key
 
 QUEUES = ("registered", "awaiting-condition", "awaiting-action")
 """The queues of events, in the order in which an event is in them (K62)."""
@@ -123,25 +123,35 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
     if identifier is None or not identifier.isdecimal():
         return None
     number = int(identifier)
-    if (event := state.events.get(number)) is not None:
-        return _why_event(event)
-    if number in state.queue:
+    event, worker = state.events.get(number), state.workers.get(number)
+    found = {
+        "event": _why_event(event) if event is not None else "",
+        "object": _why_object(definition, state, number),
+        "instance": _why_worker(worker) if worker is not None else "",
+    }
+    told = {name: why for name, why in found.items() if why}
+    if len(told) > 1:
+        return "; ".join(f"{name} {number}: {why}" for name, why in told.items())
+    return next(iter(told.values()), None)
+
+
+def _why_object(definition: TaskDefinition, state: TaskServerState, eid: int) -> str:
+    if eid in state.queue:
         return f"it waits in the queue of {definition.full_name}: {_nobody(definition, state)}"
-    if (queued := state.objects.get(number)) is not None:
-        there = len(state.parts.get(queued.parent, ()))
-        missing = [
-            str(at) for at in range(1, queued.count + 1) if at not in state.parts.get(queued.parent, ())
-        ]
-        return (
-            f"{there} of the {queued.count} parts of {queued.parent} are here; missing: {', '.join(missing)}"
-        )
-    if number in state.carried:
-        return f"event {state.carried[number]} carries it"
-    if (worker := state.workers.get(number)) is not None:
-        if worker.acting:
-            return f"it does the action of event {worker.acting.partition('/')[0]}"
-        return "it waits for an object" if worker.take else f"it works on {worker.object or 'no object'}"
-    return None
+    if (queued := state.objects.get(eid)) is not None:
+        there = state.parts.get(queued.parent, {})
+        missing = [str(at) for at in range(1, queued.count + 1) if at not in there]
+        here = f"{len(there)} of the {queued.count} parts of {queued.parent} are here"
+        return f"{here}; missing: {', '.join(missing)}"
+    if eid in state.carried:
+        return f"event {state.carried[eid]} carries it"
+    return ""
+
+
+def _why_worker(worker: Worker) -> str:
+    if worker.acting:
+        return f"it does the action of event {worker.acting.partition('/')[0]}"
+    return "it waits for an object" if worker.take else f"it works on {worker.object or 'no object'}"
 
 
 def _nobody(definition: TaskDefinition, state: TaskServerState) -> str:
