@@ -320,7 +320,7 @@ def test_K55_who_waits_no_more_is_forgotten() -> None:
     for signal in (wait, raised, take):
         hall.sends("check", "gone", one, signal=signal)
     server = hall.server("check")
-    assert (server.takers, server.waits, server.raisers, server.workers) == ({}, {}, {}, {})
+    assert (server.takers, server.waits, server.raisers, server.at_work) == ({}, {}, {}, {})
     hall.passes(20)
     assert len(server.events) == 1
 
