@@ -28,7 +28,7 @@ from narval.engines.task_server.changes import (
     WithdrawalBegan,
     WithdrawalEnded,
 )
-from narval.engines.task_server.state import AtWork, CalledInstance, Queued, TaskServerState
+from narval.engines.task_server.state import CalledInstance, KnownInstance, Queued, TaskServerState
 
 
 def _began(state: TaskServerState, change: ServerBegan) -> None:
@@ -142,12 +142,12 @@ def _withdrawal_ended(state: TaskServerState, change: WithdrawalEnded) -> None:
 
 
 def _joined(state: TaskServerState, change: InstanceJoined) -> None:
-    entry = AtWork(change.at, user=change.user, role=change.role, program=change.program)
+    entry = KnownInstance(change.at, user=change.user, role=change.role, program=change.program)
     put_instance(state, change.instance, entry)
 
 
 def _instance_at(state: TaskServerState, change: InstanceAt) -> None:
-    entry = state.at_work.get(change.instance, AtWork(change.at, change.call))
+    entry = state.at_work.get(change.instance, KnownInstance(change.at, change.call))
     if change.call in state.called:
         state.called[change.call] = replace(state.called[change.call], instance=change.instance)
     elif change.object and change.object != entry.object:

@@ -25,9 +25,9 @@ from narval.engines.task_server.changes import (
 )
 from narval.engines.task_server.line import ArrivalLine
 from narval.engines.task_server.state import (
-    AtWork,
     EventRule,
     EventWaiter,
+    KnownInstance,
     Present,
     RaisedEvent,
     Stage,
@@ -230,7 +230,7 @@ def _wait_over(state: TaskServerState, change: WaitOver) -> None:
 # --- who is there -----------------------------------------------------------------------------------------
 
 
-def put_instance(state: TaskServerState, instance: int, entry: AtWork | None) -> None:
+def put_instance(state: TaskServerState, instance: int, entry: KnownInstance | None) -> None:
     """Know an instance as it is now, or with None no more."""
     before = state.at_work.pop(instance, None)
     if before is not None and (line := _line(state, before)) is not None:
@@ -244,7 +244,7 @@ def put_instance(state: TaskServerState, instance: int, entry: AtWork | None) ->
         insort(line, instance)
 
 
-def _line(state: TaskServerState, entry: AtWork) -> list[int] | None:
+def _line(state: TaskServerState, entry: KnownInstance) -> list[int] | None:
     """The list in which an instance stands; None for one that is in no state with rules, or acting."""
     if not entry.state or entry.acting:
         return None

@@ -13,7 +13,7 @@ from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.windows import Interval
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.task_server.state import AtWork, EventRule, RaisedEvent, TaskServerState, rule_key
+from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, TaskServerState, rule_key
 
 QUEUES = ("registered", "awaiting-condition", "awaiting-action")
 """The queues of events, in the order in which an event is in them (K62)."""
@@ -148,7 +148,7 @@ def _why_object(definition: TaskDefinition, state: TaskServerState, eid: int) ->
     return ""
 
 
-def _why_instance(entry: AtWork) -> str:
+def _why_instance(entry: KnownInstance) -> str:
     if entry.acting:
         return f"it does the action of event {entry.acting.partition('/')[0]}"
     return "it waits for an object" if entry.take else f"it works on {entry.object or 'no object'}"

@@ -36,7 +36,7 @@ from narval.engines.task_server.moments import (
     upcoming,
     wake_name,
 )
-from narval.engines.task_server.state import AtWork, EventRule, RaisedEvent, rule_key
+from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.memory.patterns.pattern import Bound
 
 GONE = "the type has no such rule any more"
@@ -115,7 +115,7 @@ def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Itera
                 yield instance
 
 
-def _is_meant(event: RaisedEvent, entry: AtWork) -> bool:
+def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
     return (not event.users or entry.user in event.users) and (not event.roles or entry.role in event.roles)
 
 

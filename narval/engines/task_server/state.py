@@ -33,7 +33,7 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: int = 0
 
 
-class AtWork(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that works: since when, in which state that has rules, on which object.
 
     `call` began it, if the server did. `acting` is the rule whose action it does, `take` the signal by which
@@ -166,7 +166,7 @@ class TaskServerState(RunState, omit_defaults=True):
     parts: dict[int, dict[int, int]] = {}
     carried: dict[int, int] = {}
     given: dict[int, str] = {}
-    at_work: dict[int, AtWork] = {}
+    at_work: dict[int, KnownInstance] = {}
     takers: dict[int, str] = {}
     called: dict[str, CalledInstance] = {}
     present: dict[str, Present] = {}
