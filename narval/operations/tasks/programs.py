@@ -136,7 +136,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
     state = run.state
     if isinstance(state, InstanceState) and state.stage == "busy" and state.object:
         return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
-    answer = await told(daemon, asker, run, "get", {}, wait=wait) or {}
+    answer = await told(daemon, asker, run, "get", {}, wait=wait, program=run) or {}
     return _with_object(daemon, run, answer)
 
 
@@ -163,7 +163,7 @@ async def task_assert(
     It returns when the scripts of the states are through, or after `wait` seconds.
     """
     run = instance_of(daemon, task)
-    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait))
+    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait, program=run))
 
 
 def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
@@ -253,7 +253,7 @@ async def task_raise(
         return {**answer, "case": case}
     if run is not None:
         carried = {"type": definition.full_name, "event": event, "carries": with_object, **said}
-        found = await told(daemon, asker, run, "raise", carried, wait=wait)
+        found = await told(daemon, asker, run, "raise", carried, wait=wait, program=run)
     else:
         raised = {"event": event, "raiser": 0, "object": 0, "case": 0, **said}
         found = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
@@ -280,7 +280,7 @@ async def task_wait(
     until = daemon.rounds.clock.now() + timeout if timeout is not None else None
     arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
     server = server_of(daemon, type_of(daemon, run.name))
-    found = await told(daemon, asker, server, "wait", arguments, wait=wait) or {}
+    found = await told(daemon, asker, server, "wait", arguments, wait=wait, program=run) or {}
     return {
         "task": run.eid,
         "event": found.get("event"),
