@@ -151,7 +151,8 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
     if whole is None or whole.state != "parts":
         raise MisdirectedError("not-parts", f"object {identity} is none that goes on as its parts")
     parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
-    waiting = [part for part in whole.parts if state.members[part].state in ("task", "event")]
+    states = ("task", "event", "withdrawing")
+    waiting = [part for part in whole.parts if state.members[part].state in states]
     if not parts or sorted(parts) != sorted(waiting) or whole.missing:
         raise MisdirectedError(
             "missing-part", f"expected the parts {waiting} of object {identity}, got {parts}"
@@ -160,16 +161,22 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
     decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
     decision.add_to_context((object,))
     decision.answer(event)
+    if state.is_undoing:
+        compensation.withdraw(decision, identity, state.why)
 
 
 def lost(decision: CaseDecision, event: Signalled) -> None:
     """An object cannot go on where it is, if it is there: an exception (K29). Raises MisdirectedError."""
     said = event.arguments
     identity = _identity(decision, said.get("object"))
-    member = decision.state.members[identity]
+    members, why = decision.state.members, _text(said.get("why")) or "it cannot go on there"
     decision.answer(event)
-    if member.state in GOES_ON and said.get("type", member.type) == member.type:
-        decision.except_from(identity, member.type, "lost", _text(said.get("why")) or "it cannot go on there")
+    whole = members[identity]
+    waiting = [part for part in whole.parts if members[part].composes] if whole.state == "parts" else []
+    for one in waiting or [identity]:
+        type = members[one].type
+        if members[one].state in ("task", "event") and said.get("type", type) == type:
+            decision.except_from(one, type, "lost", why)
 
 
 # --- inside -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from narval.engines.events import Returned
 from narval.engines.task_server import ending
-from narval.engines.task_server.changes import WorkerAt
+from narval.engines.task_server.changes import WorkerAt, WorkerLeft
 from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.line import ArrivalLine
 from narval.engines.task_server.rules import back, begin, judge
@@ -20,7 +20,11 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
     if returned.abandoned:
         ending.end_rule(decision, event, number, "cancelled", "the action was given up")
     elif problem is not None and problem.kind == "unknown-target":
-        back(decision, event, number, f"instance {receiver} is gone")
+        why = f"instance {receiver} is gone"
+        if receiver in decision.state.workers:
+            decision.change(WorkerLeft(decision.now, receiver, why))
+            abandon(decision, receiver)
+        back(decision, event, number, why)
     elif problem is not None:
         _end_action(decision, event, number, "failed", problem.message)
     elif value.get("state") is False:

@@ -92,14 +92,16 @@ def _taken_out(state: TaskServerState, eid: int) -> Queued | None:
 def _take_parked(state: TaskServerState, change: TakeParked) -> None:
     _let_go(state, change.instance)
     state.takers[change.instance] = change.signal
-    put_worker(state, change.instance, replace(state.workers[change.instance], take=change.signal, took=""))
+    worker = replace(state.workers[change.instance], state="", take=change.signal, took="")
+    put_worker(state, change.instance, worker)
 
 
 def _object_given(state: TaskServerState, change: ObjectGiven) -> None:
     took = state.takers.pop(change.instance, "")
     queued = _taken_out(state, change.object) if change.object else None
     case = queued.case if queued is not None else 0
-    worker = replace(state.workers[change.instance], object=change.object, case=case, take="", took=took)
+    given = {"object": change.object, "case": case, "take": "", "took": took}
+    worker = replace(state.workers[change.instance], state="", **given)
     put_worker(state, change.instance, worker)
     if change.object:
         state.given[change.object] = str(change.instance)

@@ -48,7 +48,7 @@ class Enqueued(ServerChange, frozen=True):
 
 
 class TakeParked(ServerChange, frozen=True):
-    """An instance waits for an object; it has done with the one before."""
+    """An instance waits for an object; it has done with the one before, and is in no state."""
 
     at: float
     instance: int

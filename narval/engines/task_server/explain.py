@@ -171,9 +171,8 @@ def _why_rule(event: RaisedEvent, number: int, rule: EventRule) -> str:
         case "false":
             return f"{where} waits for its condition to hold{_until(rule)}"
         case "due":
-            return (
-                f"the condition of {where} held; the action waits for its window {_shown(rule.before_action)}"
-            )
+            window = _shown(rule.before_action)
+            return f"the condition of {where} held, and its action waits for its window {window}"
         case "ready":
             return (
                 f"the action of {where} waits for instance {rule.receiver}, which does another{_until(rule)}"

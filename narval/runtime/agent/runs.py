@@ -49,17 +49,19 @@ def start_run(
     definition: Definition | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is none, or one that `cannot_start`. With a `run_kind` the run is of that kind, where several
-    follow such definitions. Only some kinds have an `environment` from the start.
-    `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan; its
-    caller gives it `inputs`. With a `definition`, that very version is run.
+    when there is none, or one that `cannot_start`, unless a standing run calls it. With a `run_kind` the run
+    is of that kind, where several follow such definitions. Only some kinds have an `environment` from the
+    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan;
+    its caller gives it `inputs`. With a `definition`, that very version is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
     if definition is None:
         known = agent.lookup.definition
         definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
-    if definition is None or (not run_kind and cannot_start(definition) is not None):
+    if definition is None:
+        return None
+    if cannot_start(definition) is not None and not (run_kind or (parent and is_standing(parent.kind))):
         return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")

