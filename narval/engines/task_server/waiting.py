@@ -18,9 +18,11 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
     """Answer an instance once the event comes, at once with one for which nobody has waited."""
     name, instance, end = text(event, "event"), number(event, "instance"), event.arguments.get("end") is True
     if not _is_known(decision, name):
-        decision.refuse(
-            event, "no-rule", f"expected an event of {decision.definition.full_name}, got {name!r}"
+        known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
+        why = (
+            f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {known}"
         )
+        decision.refuse(event, "no-rule", why)
         return
     if not event.sender:
         _replace(decision, instance, ended(name) if end else name)

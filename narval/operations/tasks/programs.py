@@ -18,6 +18,7 @@ from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError, WorkRefusedError
 from narval.memory.lineage import current
 from narval.operations.asker import PROGRAM, Asker
+from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import raise_if_over_limit
 from narval.operations.lookup import command
 from narval.operations.registry import operation
@@ -45,8 +46,8 @@ async def task_init(
     program counts as dead.
     """
     definition = type_of(daemon, name)
-    if definition.is_global:
-        raise TaskRefusedError("global-event", f"{name} is a global event: it is raised (narval task raise)")
+    if (refused := definition.cannot_take) is not None:
+        raise TaskRefusedError(*refused)
     if not lease > 0:
         raise RequestError(f"expected a lease of some seconds, got {lease:g}")
     user, role = _right(daemon, asker, definition, role)
@@ -66,7 +67,9 @@ async def task_init(
         assert begun is not None, definition.full_name
         return begun
 
-    run = await daemon.host.submit(work)
+    run: Run = await daemon.host.submit(work)
+    while not daemon.record_only and run.active and run.status == "ready":
+        await next_turn(daemon)
     return {"task": f"{run.eid}.{secret}", "run": run.eid, "type": run.name, "user": user, "role": role}
 
 
