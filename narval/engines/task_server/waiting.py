@@ -77,7 +77,9 @@ def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool =
 
 def woken(decision: ServerDecision, signal: str) -> None:
     """End a wait whose moment has come."""
-    waiter = decision.state.waits[signal]
+    waiter = decision.state.waits.get(signal)
+    if waiter is None:
+        return
     if waiter.until is not None and decision.now < waiter.until:
         decision.command(commands.SetTimer(_wake(decision, signal), waiter.until, calendar=True))
         return
