@@ -70,7 +70,12 @@ def runnable(library: Library, name: str) -> Definition | None:
 
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
-    return any(kind.standing == run_kind for kind in KINDS.values())
+    return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
+
+
+def is_beside(run_kind: str) -> bool:
+    """True of a kind of runs that is not the usual one of their definitions."""
+    return any(run_kind in kind.besides for kind in KINDS.values())
 
 
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from narval.engines.events import OutputElement, Signalled
-from narval.engines.registry import runnable
+from narval.engines.events import OutputElement, PersonsAct, Plain, Signalled
+from narval.engines.registry import runnable, taking
 from narval.errors import RequestError, TokenError
 from narval.memory.elements.element import Origin
 from narval.memory.memory import Memory
@@ -19,6 +19,7 @@ from narval.simulation.scenario import (
     Scheduled,
     ScheduledElement,
     ScheduledOutdating,
+    ScheduledRaise,
     ScheduledSignal,
     ScheduledStart,
 )
@@ -40,6 +41,14 @@ def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
 
 
 def _start(start: ScheduledStart, turn: Turn) -> None:
+    found = taking(turn.agent.library, start.recipe) if start.elements else None
+    if found is not None:
+        task, run_kind = found
+        if (refused := task.cannot_take) is not None:
+            raise TokenError(*refused)
+        for eid in add_all(turn, start.elements):
+            turn.start(start.recipe, (eid,), definition=task, run_kind=run_kind)
+        return
     definition = runnable(turn.agent.library, start.recipe)
     if definition is not None and (refused := cannot_start(definition)) is not None:
         raise TokenError(*refused)
@@ -75,6 +84,18 @@ def _signal(signal: ScheduledSignal, turn: Turn) -> None:
                 raise _UnmetError(f"run {run} did not take it: {answer.problem.message}")
 
 
+def _raise(raised: ScheduledRaise, turn: Turn) -> None:
+    server = turn.agent.signals.standing.get(raised.recipe, 0)
+    arguments: dict[str, Plain] = {"event": raised.event, "parameters": [*raised.parameters], "mode": "async"}
+    by = raised.by or next((person.name for person in turn.agent.lookup.people.people), "")
+    told = Signalled(0, 0.0, "", "raise", (), arguments, by, act=PersonsAct("scenario"))
+    answers = list(say(turn, server, told))
+    if not answers:
+        raise _UnmetError(f"expected the standing run of {raised.recipe}, which has events, found none")
+    if (problem := answers[0].problem) is not None:
+        raise _UnmetError(f"{raised.recipe} did not take {raised.event}: {problem.message}")
+
+
 def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
     """The runs under way that a signal is for."""
     memory = turn.agent.memory
@@ -99,5 +120,6 @@ _WAYS: dict[type, Callable[..., None]] = {
     ScheduledStart: _start,
     ScheduledElement: _arrive,
     ScheduledOutdating: _outdate,
+    ScheduledRaise: _raise,
     ScheduledSignal: _signal,
 }

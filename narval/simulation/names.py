@@ -71,6 +71,7 @@ def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Kno
         *scenario.arrivals,
         *scenario.outdatings,
         *scenario.signals,
+        *scenario.raises,
     ]
     wanted: list[Scheduled | Expectation] = [*happening, *scenario.expectations]
     for named in wanted:

@@ -37,6 +37,7 @@ from narval.simulation.scenario import (
     Scenario,
     ScheduledElement,
     ScheduledOutdating,
+    ScheduledRaise,
     ScheduledSignal,
     ScheduledStart,
     When,
@@ -96,7 +97,7 @@ SCENARIO_WORDS: Words = {
             "until": Attribute(read_when),
             "memory": Attribute(one_of("new", "now", "empty")),
         },
-        ("description", "people", "start", "arrive", "outdate", "signal", "answer", "expect"),
+        ("description", "people", "start", "arrive", "outdate", "signal", "raise", "answer", "expect"),
     ),
     "people": Word({}),
     "start": Word({"recipe": REQUIRED, "at": Attribute(read_when), "agent": NAME}, None),
@@ -122,6 +123,16 @@ SCENARIO_WORDS: Words = {
             "agent": NAME,
         },
         None,
+    ),
+    "raise": Word(
+        {
+            "event": REQUIRED,
+            "recipe": REQUIRED,
+            "parameters": Attribute(anything),
+            "by": NAME,
+            "at": Attribute(read_when),
+            "agent": NAME,
+        }
     ),
     "answer": Word(
         {**CALL, **ACT_WORDS, "times": Attribute(integer(1)), "after": Attribute(_after), "error": NAME}, None
@@ -181,6 +192,7 @@ class _Parser:
                 arrivals=tuple(map(self._arrival, entry.of("arrive"))),
                 outdatings=tuple(filter(None, map(self._outdating, entry.of("outdate")))),
                 signals=tuple(map(self._signal, entry.of("signal"))),
+                raises=tuple(map(_raise, entry.of("raise"))),
                 answers=tuple(map(self._reply, _answers(entry, to_people=False))),
                 acts=tuple(read_act(reading, act, CALL) for act in _answers(entry, to_people=True)),
                 expectations=tuple(chain.from_iterable(map(self._wishes, entry.of("expect")))),
@@ -290,6 +302,12 @@ class _Parser:
                 yield canonical_given(child.xml())
             except ElementError as error:
                 self._reading.fault(child, f"refused as an element: {error.message}")
+
+
+def _raise(entry: Entry) -> ScheduledRaise:
+    given = tuple(text.strip() for text in entry.get("parameters", "").split(",") if text.strip())
+    whom = (entry.get("event", ""), entry.get("recipe", ""), given, entry.get("by", ""))
+    return ScheduledRaise(*whom, entry.get("at", When()), *entry.place("recipe"), entry.get("agent", ""))
 
 
 def _text(entry: Entry, agent: str) -> str:

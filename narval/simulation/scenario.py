@@ -86,7 +86,20 @@ class ScheduledSignal(msgspec.Struct, frozen=True):
     agent: str = ""
 
 
-Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSignal
+class ScheduledRaise(msgspec.Struct, frozen=True):
+    """An event that is raised at the task type `recipe`, or at a global event, by a person (K52)."""
+
+    event: str
+    recipe: str
+    parameters: tuple[str, ...] = ()
+    by: str = ""
+    at: When = When()
+    line: int = 1
+    column: int = 1
+    agent: str = ""
+
+
+Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSignal | ScheduledRaise
 """Something that a scenario does at a moment."""
 
 
@@ -165,6 +178,7 @@ class Scenario(msgspec.Struct, frozen=True):
     arrivals: tuple[ScheduledElement, ...] = ()
     outdatings: tuple[ScheduledOutdating, ...] = ()
     signals: tuple[ScheduledSignal, ...] = ()
+    raises: tuple[ScheduledRaise, ...] = ()
     answers: tuple[CannedAnswer, ...] = ()
     acts: tuple[ScheduledAct, ...] = ()
     expectations: tuple[Expectation, ...] = ()

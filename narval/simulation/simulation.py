@@ -19,7 +19,7 @@ import msgspec
 
 from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
-from narval.engines.registry import run_kinds, runnable
+from narval.engines.registry import is_standing, run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
 from narval.operations.runs import runs as list_runs
 from narval.operations.why import why
@@ -183,10 +183,9 @@ class _Simulation:
         for arrival in scenario.arrivals:
             times = math.inf if arrival.every is None or arrival.times is None else arrival.times
             self._schedule(arrival, arrival.every, times)
-        for outdating in scenario.outdatings:
-            self._schedule(outdating)
-        for signal in scenario.signals:
-            self._schedule(signal)
+        others: list[Scheduled] = [*scenario.outdatings, *scenario.signals, *scenario.raises]
+        for scheduled in others:
+            self._schedule(scheduled)
         for expectation in scenario.expectations:
             if expectation.at is not None:
                 self._agenda.expect(moment(expectation.at), expectation)
@@ -281,13 +280,18 @@ class _Simulation:
             async with self.daemon.of(name) as seen:
                 listed = [run for kind in run_kinds() for run in await list_runs(seen, kind=kind)]
                 listed.sort(key=lambda run: run["eid"])
-                active = (run["eid"] for run in listed if run["phase"] == "active")
-                waiting += [await why(seen, run) | who for run in active]
+                told = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
+                waiting += [answer | who for run, answer in told if not _just_stands(run, answer)]
             runs += (run | who for run in listed)
         given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
         happened = (self._trace.lines, self._executor.calls, runs, waiting)
         outcome = self._outcome
         return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
+
+
+def _just_stands(run: dict[str, Any], told: dict[str, Any]) -> bool:
+    """True of a standing run that waits for nothing but to be told something."""
+    return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in told["waiting"])
 
 
 class _Outcome:

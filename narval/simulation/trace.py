@@ -8,7 +8,7 @@ from typing import Any
 from narval.definitions.kinds import ASKING, KINDS
 from narval.engines import commands as asked
 from narval.engines.events import Started, TimerFired
-from narval.engines.registry import is_runnable
+from narval.engines.registry import is_beside, is_runnable, is_standing
 from narval.memory.elements.element import Element
 from narval.memory.elements.error_element import read_error
 from narval.runtime.store.batch import Advance, Batch
@@ -79,6 +79,8 @@ class AgentTrace:
         """The work that each item of people follows."""
         self._names: dict[int, str] = {}
         self._started: dict[int, Started] = {}
+        self._besides: dict[int, str] = {}
+        """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
 
     def name(self, run: int) -> str:
@@ -88,6 +90,7 @@ class AgentTrace:
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         self._names.update((row.eid, row.name) for row in batch.runs)
+        self._besides.update((row.eid, row.kind) for row in batch.runs if is_beside(row.kind))
         self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
         by_engines = {
             command.element.eid
@@ -107,7 +110,7 @@ class AgentTrace:
 
     def _entry(self, advance: Advance) -> Iterator[Line]:
         run, event = advance.run, advance.event
-        if isinstance(event, Started):
+        if isinstance(event, Started) and not is_standing(self._besides.get(run, "")):
             yield self._start(run, event)
         elif isinstance(event, TimerFired):
             parts = (
@@ -126,7 +129,8 @@ class AgentTrace:
     def _start(self, run: int, event: Started) -> Line:
         self.begun, self.last = self.begun + 1, self.name(run)
         self._started[run] = event
-        self.phases[run] = self.name(run), "active"
+        if run not in self._besides:
+            self.phases[run] = self.name(run), "active"
         line = {"at": event.at, "what": "started", "run": run, "name": self.name(run)}
         caller, by = event.caller, None
         if caller is not None and caller.agent:
@@ -169,7 +173,8 @@ class AgentTrace:
 
     def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
         line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
-        self.phases[run] = self.name(run), command.phase
+        if run not in self._besides:
+            self.phases[run] = self.name(run), command.phase
         start = self._started.get(run)
         line["called"] = start is not None and start.caller is not None
         took = at - start.at if start is not None else 0.0

@@ -17,6 +17,9 @@ PAGE = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
 OF_AGENTS = "household"
 """The example of several agents, which docs/household.md shows."""
 
+OF_TASKS = {"bank", "fax"}
+"""The examples of tasks, which docs/tasks.md tells of."""
+
 OF_PEOPLE = "purchase"
 """The example that has a page of its own, docs/people.md (P88)."""
 
@@ -47,12 +50,8 @@ def names(paths: list[Path]) -> list[str]:
 
 def test_each_example_has_a_scenario() -> None:
     scenarios = sorted((ROOT / "scenarios" / "examples").glob("*.xml"))
-    assert {*names(scenarios)} == {
-        *names(EXAMPLES),
-        OF_AGENTS,
-        OF_PEOPLE,
-        *(f"{OF_PEOPLE}.{form}" for form in FORMS),
-    }
+    forms = [f"{OF_PEOPLE}.{form}" for form in FORMS]
+    assert {*names(scenarios)} == {*names(EXAMPLES), OF_AGENTS, OF_PEOPLE, *forms, *OF_TASKS}
     for path in scenarios:  # the household begins with what its files declare
         is_empty = 'memory="empty"' in path.read_text(encoding="utf-8")
         assert is_empty == (path.stem != OF_AGENTS)

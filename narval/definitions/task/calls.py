@@ -28,6 +28,7 @@ from narval.definitions.task.script import (
     ScriptPath,
     ScriptValue,
     Statement,
+    calls_in,
     is_object,
 )
 from narval.definitions.task.states import StateTable
@@ -206,16 +207,6 @@ def command_of(text: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("it is empty; write the program and its arguments")
     return words
-
-
-def calls_in(script: Script) -> Iterator[Perform]:
-    """All the calls of a script, in the order of the file."""
-    for statement in script:
-        if isinstance(statement, Perform):
-            yield statement
-        else:
-            yield from calls_in(statement.then)
-            yield from calls_in(statement.otherwise)
 
 
 def routes_from(script: Script) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.library import Library
-from narval.definitions.task.calls import calls_in, routes_from
+from narval.definitions.task.calls import routes_from
 from narval.definitions.task.definition import FORWARD, PREDEFINED, TaskDefinition, TaskState
-from narval.definitions.task.script import Perform, Script
+from narval.definitions.task.script import Perform, Script, calls_in
 from narval.errors import Fault
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from shlex import split
 from typing import ClassVar, Literal
 
 import msgspec
 
 from narval.definitions.library import RunDefinition
-from narval.definitions.task.script import Script
+from narval.definitions.task.script import Script, ScriptValue, calls_in
 from narval.definitions.task.windows import TimeSpec
 from narval.memory.patterns.pattern import Condition
 
@@ -126,6 +128,16 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
             return (self.rule,) if event == self.rule.event else ()
         found = self.states.get(state)
         return tuple(rule for rule in found.rules if rule.event == event) if found is not None else ()
+
+    @property
+    def programs(self) -> Iterator[str]:
+        """The names of the programs that it runs: as its code, and by its scripts."""
+        yield from self.program[:1]
+        of_states = ((state.on_assert, state.on_leaving) for state in self.states.values())
+        scripts = (*chain.from_iterable(of_states), *(rule.action for rule in self.events))
+        for call in chain.from_iterable(map(calls_in, (*scripts, *self.routes.values()))):
+            if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
+                yield split(call.arguments[0].value)[0]
 
     @property
     def events(self) -> Iterator[Rule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -65,6 +66,16 @@ MOST_COPIES = 100
 
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
 """The functions of scripts beside actions."""
+
+
+def calls_in(script: Script) -> Iterator[Perform]:
+    """All the calls of a script, in the order of the file."""
+    for statement in script:
+        if isinstance(statement, Perform):
+            yield statement
+        else:
+            yield from calls_in(statement.then)
+            yield from calls_in(statement.otherwise)
 
 
 def is_object(operand: Operand) -> bool:

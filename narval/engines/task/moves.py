@@ -145,10 +145,13 @@ def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> d
 
 
 def walk(decision: InstanceDecision, goal: str) -> None:
-    """Walk to a state on the shortest way (K49). Raises ScriptFault where there is none."""
+    """Walk to a state on the shortest way (K49), once no script is under way. Raises ScriptFault where there
+    is none.
+    """
     way = decision.definition.way_to(decision.state.state, goal)
     if way is None:
         raise ScriptFault("no-way", f"no edges lead from {decision.state.state} to {goal}")
     if decision.state.goal != goal:
         decision.change(GoalSet(goal))
-    move(decision, way[0])
+    if not decision.state.frames:
+        move(decision, way[0])

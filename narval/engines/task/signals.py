@@ -209,7 +209,8 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     """Go to a terminal state whatever edges there are (K16)."""
     target = decision.named(_text(event.arguments, "state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
-        decision.refuse(event, "no-state", f"expected a terminal state, got {target!r:.80}")
+        ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
+        decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
     elif decision.state.stage != "busy":
         decision.refuse(event, "no-object", "it is at work on nothing that could be finished")
     else:

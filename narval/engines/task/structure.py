@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narval.definitions.library import Library
-from narval.definitions.task.calls import calls_in
 from narval.definitions.task.checks import is_moving, is_unattended, moves_on
 from narval.definitions.task.definition import ABORT, EXCEPTION, Rule, TaskDefinition, TaskState
 from narval.definitions.task.emptiness import is_empty
-from narval.definitions.task.script import Script
+from narval.definitions.task.script import Script, calls_in
 from narval.definitions.task.times import shown_times
 from narval.engines.structure import Finding
 from narval.engines.task.values import name_of

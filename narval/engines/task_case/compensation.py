@@ -67,6 +67,13 @@ def resume(decision: CaseDecision, by: str) -> int:
     return number
 
 
+def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
+    """Have the server of its type give an object back, wherever it is there."""
+    member = decision.state.members[identity]
+    decision.change(WithdrawalAsked(decision.event.at, identity))
+    decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
+
+
 def returned(decision: CaseDecision, event: Returned) -> None:
     """A compensator is over."""
     state, number = decision.state, decision.state.link
@@ -98,13 +105,11 @@ def go_on(decision: CaseDecision) -> None:
 
 def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
     """Withdraw what is still under way, at the first; then go on with the chain."""
-    members = decision.state.members
     for identity in decision.under_way() if is_first else ():
-        member = members[identity]
-        if member.state in ("task", "event"):
-            decision.change(WithdrawalAsked(decision.event.at, identity))
-            decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
-        elif member.state != "aborting":
+        state = decision.state.members[identity].state
+        if state in ("task", "event"):
+            withdraw(decision, identity, why)
+        elif state != "aborting":
             decision.end_object(identity, "withdrawn", why)
     go_on(decision)
 
@@ -160,7 +165,7 @@ def _end(decision: CaseDecision) -> None:
         member = state.members[identity]
         definition = decision.find_type(member.type)
         if member.routes and not state.cancelled:
-            decision.route(member.routes)
+            decision.follow(identity, member.divisions, member.routes)
         elif (
             state.cancelled
             or member.routes is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.engines.commands import Call
 from narval.engines.events import Caller, Failure, HeldCalls, Returned
+from narval.engines.registry import engine_of
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
@@ -37,7 +38,10 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
     caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
     environment: Any = (call.payload or {}).get("environment")
     given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
-    begun = turn.start(call.name, call.elements, **given)
+    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # it began, so that may too
+    begun = turn.start(
+        call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **given
+    )
     if begun is None:
         definition = turn.agent.lookup.definition(run, call.kind, call.name)
         refused = cannot_start(definition) if definition is not None else None

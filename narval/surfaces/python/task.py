@@ -185,8 +185,9 @@ class ProgramTask:
         assert self.workobject is not None
         before = self.workobject
         self._ask("add", elements=[_bytes(element)], replace=before.eid)
-        found = self.current_object()
         before.give_away("another version has taken its place")
+        self.workobject = None
+        found = self.current_object()
         assert found is not None
         return found
 

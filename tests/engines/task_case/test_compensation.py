@@ -108,6 +108,24 @@ def test_K47_what_is_forwarded_or_committed_while_it_is_withdrawn_is_compensated
     assert cases.trail(case) == [("split", "none"), ("a", "compensated"), ("b", "compensated")]
 
 
+def test_K47_what_is_merged_while_it_is_withdrawn_is_withdrawn_whole() -> None:
+    cases = Cases(task("split", "undo"), "a", task("join", composed=("a",)), "undo")
+    case = cases.begins_case("split", order := cases.add("<order/>"))
+    one, two = cases.add("<order/>"), cases.add("<order/>")
+    cases.passes_task(case, order, ("a", one), ("a", two), parts={order: [one, two]})
+    left, right = cases.add("<page/>"), cases.add("<page/>")
+    cases.passes_task(case, one, ("join", left), ("join", right), parts={one: [left, right]})
+    cases.passes_task(case, two, result="ABORT")
+    whole = cases.add("<order/>")
+    assert cases.says_of(case, "merged", parent=one, object=whole, parts=[left, right]) == {}
+    for object in (left, right):
+        cases.withdraws(object, there=False)
+        assert cases.calls_of("step1") == []
+    cases.withdraws(whole)
+    assert cases.compensates()[0] == "g.undo"
+    assert cases.places(case)[one] == "withdrawn"
+
+
 def test_K47_two_that_abort_wait_for_the_same_chain() -> None:
     cases = Cases(task("split", "undo"), "a", "undo")
     case = cases.begins_case("split", order := cases.add("<order/>"))
@@ -161,6 +179,20 @@ def test_KA20_what_is_routed_while_the_chain_is_blocked_goes_once_all_is_undone(
     cases.compensates()
     cases.compensates()
     assert cases.places(case) == {order: "letter"}
+
+
+def test_KA20_what_is_divided_while_the_chain_is_blocked_goes_on_as_its_parts() -> None:
+    cases, case, order = paid(task("pack", abort=True), "letter")
+    cases.passes_task(case, order, ("pack", 0))
+    cases.passes_task(case, order, result="ABORT")
+    cases.compensates(well=False)
+    one, two = cases.add("<letter/>"), cases.add("<letter/>")
+    routes = [{"type": "letter", "object": one}]
+    cases.says_of(case, "routed", object=order, routes=routes, parts={str(order): [one, two]})
+    cases.says(case, "retry")
+    cases.compensates()
+    cases.compensates()
+    assert cases.places(case) == {order: "parts", one: "letter", two: "held"}
 
 
 def test_KA20_a_blocked_chain_may_be_given_up() -> None:

@@ -124,6 +124,24 @@ def test_K20_parts_that_wait_for_one_that_will_not_come_are_an_exception() -> No
     assert cases.places(case)[three] == "exception"
 
 
+def test_K29_what_a_server_says_of_an_object_that_is_held_is_no_news() -> None:
+    cases = Cases("enter")
+    case = cases.begins_case("enter", cheque := cases.add("<cheque/>"))
+    cases.passes_task(case, cheque, result="EXCEPTION")
+    assert cases.says_of(case, "lost", object=cheque, type="g.enter", why="run 7 was failed") == {}
+    assert cases.error()["type"] == "exception"
+
+
+def test_K20_parts_that_cannot_be_merged_are_an_exception() -> None:
+    cases = Cases("split", "a", task("join", composed=("a",)))
+    case = cases.begins_case("split", folder := cases.add("<folder/>"))
+    one, two = cases.add("<page n='1'/>"), cases.add("<page n='2'/>")
+    cases.passes_task(case, folder, ("join", one), ("join", two), parts={folder: [one, two]})
+    assert cases.says_of(case, "lost", object=folder, why="element 4 is not there any more") == {}
+    assert cases.places(case) == {folder: "parts", one: "held", two: "held"}
+    assert cases.states[case].members[one].why == "element 4 is not there any more"
+
+
 def test_K29_EXCEPTION_goes_where_its_script_says_else_to_the_exception_type_of_the_group() -> None:
     cases = Cases("enter", "repair", "exception")
     cheque = cases.add("<cheque/>")

@@ -78,6 +78,7 @@ class Hall(Dialogue):
 
     def __init__(self, *types: TaskDefinition) -> None:
         super().__init__()
+        self._event = 1_000_000  # no number is that of an element too
         self.types: dict[int, str] = {}
         self.begun_by: dict[int, Caller] = {}
         self.library = self.library.replace(list(types))
@@ -186,6 +187,10 @@ class Hall(Dialogue):
     def not_there(self, call: Call | None = None) -> None:
         """An instance was not in the state."""
         self.answer(call or self.acts()[0], value={"state": False})
+
+    def lost(self, call: Call) -> None:
+        """The run that was told something is not there any more."""
+        self.answer(call, problem=Failure("unknown-target", "there is none"))
 
     def begun(self) -> list[Call]:
         """The instances that servers have called, and that are not over."""
