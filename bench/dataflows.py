@@ -22,16 +22,16 @@ from typing import Any
 from bench.measure import argument, emit, now, scratch, us
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.definitions.dataflow.parser import parse
-from narval.engines.dataflow.batches import BATCH, TupleBatch
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import (
+from narval.engines.dataflow.network.batches import BATCH, TupleBatch
+from narval.engines.dataflow.network.requests import (
     FlowSettings,
     OperatorRequest,
     OutputTuples,
     OutputValue,
     TransactionOver,
 )
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.runtime.calls.flow.spill import DiskSpill
 from narval.source.text import Source
 

@@ -16,8 +16,12 @@ from typing import Any
 from narval.engines.events import PersonsAct, Plain, Signalled
 from narval.engines.task_case import changes as of_cases
 from narval.engines.task_server import changes as of_servers
+from narval.errors import DaemonGoneError, RequestError
 from narval.memory.elements.element import CONTROL
+from narval.operations.asker import Asker
+from narval.operations.operations import invoke
 from narval.runtime.agent.loop import Delivery
+from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from tests.simulator.boundaries import Boundary
@@ -36,6 +40,15 @@ WINDOWS = ("",) * 4 + (
 CONDITIONS = ('""', '"$object/@n > 3"', '"gift"', '"false"', '"not($object)"')
 CODES = ("nothing", "note", "stumble", "look", "")
 OUTSIDE = "stands for a person"
+MOST_CALM = 2
+"""So many rounds pass in which all goes well, before cases that have not ended are cancelled."""
+PEOPLE = """[people.ann]
+roles = ["clerk"]
+[people.ben]
+roles = ["clerk"]
+[admin]
+people = ["ann"]
+"""
 
 
 class TaskedWorld(World):
@@ -84,17 +97,21 @@ class TaskedWorld(World):
     def _type(self, at: int, composer: int | None) -> str:
         chance, later = self.chance, self.types[at + 1 :]
         if at == 0:
-            self._undone = {each for each in range(len(self.types)) if chance.random() < 0.6}
+            self._undone = {each for each in range(len(self.types)) if chance.random() < 0.85}
         code = chance.choice(CODES)
+        asks = chance.random() < 0.15
         ends = ["FORWARD"] if later else ["COMMIT"]
         if chance.random() < 0.4:
             ends.append(chance.choice(("ABORT", "ABORT", "COMMIT", "EXCEPTION")))
-        if at and chance.random() < 0.15:
+        if at and chance.random() < 0.35:
             ends = ["ABORT"]
         splits = composer is not None and at < composer - 1 and chance.random() < 0.6
         if at == composer:
             ends = ["COMMIT"]
         lines = [f"TASK TYPE t{at}"]
+        if asks:
+            code = ""
+            lines.append(chance.choice(("USERS: ann", "ROLES: clerk", "USERS: ann, ben")))
         lines.append("INVOCATION: " + chance.choice(("AUTO",) * 6 + ("PERIODIC 20", "MANUAL")))
         if at in self._undone and at != composer and "COMMIT" not in ends:
             lines.append(f"COMPENSATED BY c{at}")
@@ -203,6 +220,8 @@ class Tasked(Simulation):
     def __init__(self, seed: int, folder: Path, *rest: Any) -> None:
         super().__init__(seed, folder, *rest)
         self.ledger = self.known = TaskedLedger()
+        self._handles: list[str] = []
+        self._calm = 0
         self.scene = Crashing(
             folder, limit=self.world.limit, settings=self.world.settings(), ledger=self.ledger
         )
@@ -218,11 +237,20 @@ class Tasked(Simulation):
         super()._write_recipes()
         assert isinstance(self.world, TaskedWorld)
         self.scene.write("recipes/bank.task", self.world.specification())
+        self.scene.write("etc/people.toml", PEOPLE)
 
     # --- what happens ---------------------------------------------------------------------------------
 
     def _ways(self) -> dict[Callable[[Daemon], Any], int]:
-        return super()._ways() | {self._raise: 4, self._by_hand: 4, self._of_a_case: 2, self._begin: 1}
+        return super()._ways() | {
+            self._raise: 4,
+            self._by_hand: 4,
+            self._of_a_case: 2,
+            self._begin: 1,
+            self._program: 5,
+            self._someone_answers: 4,
+            self._query: 1,
+        }
 
     async def _cancel(self, daemon: Daemon) -> None:
         """As a person asks it, who may not end a standing run."""
@@ -251,6 +279,86 @@ class Tasked(Simulation):
             given: dict[str, Plain] = {"state": state, "event": event, "why": "by hand"}
             self._say(daemon, self.chance.choice(instances), name, given)
             await self._perhaps_a_few_turns(daemon)
+
+    async def _program(self, daemon: Daemon) -> None:
+        """A program that works as a task begins, asks for an object, moves, raises, or is not heard of."""
+        if not self._handles or self.chance.random() < 0.3:
+            name = f"bank.t{self.chance.randrange(3)}"
+            found = await self._asked_by_ann(
+                daemon, "task_init", name=name, lease=self.chance.choice((60, 9e9))
+            )
+            self._handles += [found["task"]] if found is not None else []
+            return
+        given = {"task": self.chance.choice(self._handles)}
+        state = self.chance.choice(("FORWARD", "COMMIT", "ABORT", "EXCEPTION"))
+        what, more = self.chance.choice(
+            (
+                ("task_get", {"wait": 0.0}),
+                ("task_get", {"wait": 0.0}),
+                ("task_assert", {"state": state, "wait": 0.0}),
+                ("task_raise", {"event": "go0", "wait": 0.0}),
+                ("task_raise", {"event": "hey", "name": "bank.t1", "mode": "sync", "wait": 0.0}),
+                ("task_raise", {"event": "hey", "name": "bank.t1", "with_object": True, "wait": 0.0}),
+                ("task_wait", {"event": "hey", "wait": 0.0}),
+                ("task_down", {}),
+            )
+        )
+        await self._asked_by_ann(daemon, what, **given, **more)
+
+    async def _someone_answers(self, daemon: Daemon) -> None:
+        """Ann does work that a task asks for, in one way or another."""
+        for item in _of(daemon, "work")[: self.chance.choice((1, 3))]:
+            ways = [*item.definition.outcomes] if item.definition is not None else ["done"]
+            name = getattr(self.chance.choice(ways), "name", "done")
+            await self._asked_by_ann(daemon, "answer", item=item.eid, outcome=name)
+
+    async def _query(self, daemon: Daemon) -> None:
+        """What there is to know of tasks is asked."""
+        objects = [eid for case in _of(daemon, "task-case") for eid in case.state.members]
+        for name in ("tasks", "task_events", "task_log"):
+            await self._ask(daemon, name)
+        await self._ask(daemon, "task_queue", name="bank.t0")
+        await self._ask(daemon, "task_time", name="bank.t0")
+        for eid in objects[:1]:
+            await self._ask(daemon, "task_where", object=eid)
+            await self._ask(daemon, "task_passed", object=eid)
+
+    async def _asked_by_ann(self, daemon: Daemon, operation: str, **arguments: Any) -> Any:
+        """The answer to what a person asks; None where that is refused."""
+        self._note(f"ann: {operation} { ({**arguments, 'task': 0} if 'task' in arguments else arguments) }")
+        try:
+            return await invoke(daemon, Asker("ann", way="python"), operation, arguments)
+        except RequestError as error:
+            self._note(f"refused: {error}"[:60])
+        except DaemonGoneError:
+            assert self.scene.alive is None or self.scene.alive.rounds.gone is not None
+        return None
+
+    async def _come_to_rest(self, daemon: Daemon) -> bool:
+        """Besides, people do what they are asked, and programs are done."""
+        for handle in self._handles:
+            await self._asked_by_ann(daemon, "task_down", task=handle)
+        self._handles.clear()
+        asked = bool(_of(daemon, "work"))
+        for item in _of(daemon, "work"):
+            await self._asked_by_ann(
+                daemon, "answer", item=item.eid, outcome=item.definition.outcomes[0].name
+            )
+        goes_on = await super()._come_to_rest(daemon)
+        self._calm += 1
+        if self._calm <= MOST_CALM and (goes_on or asked):
+            return True
+        for case in _of(daemon, "task-case"):  # what does not end by itself is undone
+            is_tried = case.state.status == "blocked" and self._calm % 2
+            self._say(daemon, case, "retry" if is_tried else "cancel", {})
+        await daemon.main_loop.until_idle()
+        return bool(_of(daemon, "task-case"))
+
+    async def _at_rest(self, daemon: Daemon) -> None:
+        """In the end each object has come to its end."""
+        await super()._at_rest(daemon)
+        left = {case.eid: case.state.status for case in _of(daemon, "task-case")}
+        assert not left, f"cases do not end though they are cancelled: {left}"
 
     async def _of_a_case(self, daemon: Daemon) -> None:
         cases = _of(daemon, "task-case")
@@ -329,9 +437,16 @@ def _is_missing_type(daemon: Daemon, name: str) -> bool:
 
 def check_chains(daemon: Daemon) -> None:
     """Of what was undone, each step that was forwarded is compensated, or named as one that cannot be."""
-    for run in daemon.agent.runs.active.values():
-        if run.kind == "task-case" and run.state.status == "blocked":
-            assert any(step.state == "failed" for step in run.state.trail), f"case {run.eid} is blocked"
+    for run in daemon.agent.runs.values():
+        if run.kind != "task-case" or run.status not in ("blocked", "aborted", "cancelled"):
+            continue
+        trail = state_of(daemon.agent, run).trail
+        states = Counter(step.state for step in trail)
+        if run.status == "blocked":
+            assert states["failed"] == 1, f"case {run.eid} is blocked: {states}"
+        else:
+            left = [step for step in trail if step.state in ("forwarded", "compensating")]
+            assert not left or states["failed"], f"case {run.eid} is {run.status}, and is not undone: {left}"
 
 
 def check_events(daemon: Daemon, known: TaskedLedger) -> None:

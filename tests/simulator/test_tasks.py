@@ -11,7 +11,7 @@ from tests.simulator.simulation import run
 from tests.simulator.tasks import Tasked, TaskedBoundary
 from tests.simulator.test_simulator import SOAK
 
-FRESH, AT_ONCE = 16, 8
+FRESH, AT_ONCE = 8, 4
 
 
 @pytest.mark.parametrize("first", range(60_000, 60_000 + FRESH, AT_ONCE))

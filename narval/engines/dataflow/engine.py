@@ -25,6 +25,7 @@ from narval.engines.dataflow.explain import waiting_for as waiting_for
 from narval.engines.dataflow.graph import graph as graph
 from narval.engines.dataflow.inputs import inputs_nearby
 from narval.engines.dataflow.state import DataflowState
+from narval.engines.dataflow.structure import unreachable as unreachable
 from narval.engines.engine import Lookup
 from narval.engines.events import (
     Cancelled,

@@ -81,15 +81,15 @@ def _merge(decision: ServerDecision, parent: int) -> None:
 def take(decision: ServerDecision, event: Signalled) -> None:
     """Have an instance wait for an object; one that the server has called is answered at once."""
     state, instance = decision.state, number(event, "instance") or event.sender
-    worker = state.workers.get(instance)
-    if worker is None:
+    entry = state.at_work.get(instance)
+    if entry is None:
         decision.refuse(event, "not-joined", f"instance {instance} has not joined this type; join first")
         return
-    if worker.take:
+    if entry.take:
         decision.refuse(event, "not-listening", "it waits for an object already; wait for that answer")
         return
     decision.change(TakeParked(decision.now, instance, event.signal))
-    if worker.call and not next_object(decision):
+    if entry.call and not next_object(decision):
         _give(decision, instance, 0)
 
 

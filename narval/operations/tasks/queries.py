@@ -182,11 +182,12 @@ async def task_where(daemon: Daemon, object: int) -> dict[str, Any]:
     the event that carries it; of one that was split, the places of its parts too.
     """
     run, state, identity = case_of(daemon, object)
-    return _place(run, state, identity)
+    return _place(daemon, run, state, identity)
 
 
-def _place(run: Run, state: CaseState, identity: int) -> Form:
+def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
     member = state.members[identity]
+    task = _worker(daemon, member) if member.state == "task" else None
     return {
         "object": identity,
         "now": member.now,
@@ -194,13 +195,23 @@ def _place(run: Run, state: CaseState, identity: int) -> Form:
         "state": member.state,
         "where": where(member),
         "type": member.type or None,
-        "task": member.instance or None,
+        "task": task,
         "event": member.event or None,
         "since": moment(member.since) if member.since else None,
         "why": member.why or None,
         "part_of": member.parent or None,
-        "parts": [_place(run, state, part) for part in _parts(state, member)],
+        "parts": [_place(daemon, run, state, part) for part in _parts(state, member)],
     }
+
+
+def _worker(daemon: Daemon, member: Member) -> int | None:
+    """The instance that has an object now; None while it is in the queue."""
+    for holder in daemon.agent.memory.contexts.holders(member.now):
+        run = daemon.agent.runs.active.get(holder)
+        state = run.state if run is not None and run.name == member.type else None
+        if isinstance(state, InstanceState) and member.now in (state.object, state.given):
+            return holder
+    return None
 
 
 def _parts(state: CaseState, member: Member) -> Iterator[int]:

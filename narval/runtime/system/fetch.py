@@ -100,9 +100,8 @@ async def fetched(
 
     The answer has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError.
     """
-    # Its import takes 0.2 s, and its TLS context reads the certificates: not in the loop.
-    httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
-    tls = await asyncio.to_thread(_tls)
+    known = _client_parts.cache_info().currsize
+    httpx2, tls = _client_parts() if known else await asyncio.to_thread(_client_parts)
     sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
     # No connection is kept: it was made, and its certificate checked, for one name of its address.
     limits = httpx2.Limits(max_keepalive_connections=0)
@@ -142,8 +141,10 @@ def _is_web(url: str) -> bool:
 
 
 @cache
-def _tls() -> Any:
-    return importlib.import_module("httpx2").create_ssl_context()
+def _client_parts() -> tuple[Any, Any]:
+    """The library and its TLS context: the import takes 0.2 s, and the context reads all certificates."""
+    httpx2 = importlib.import_module("httpx2")
+    return httpx2, httpx2.create_ssl_context()
 
 
 async def _followed(client: Any, url: str, grants: list[Grant], most: int, posted: bytes | None) -> Fetched:
@@ -193,12 +194,7 @@ async def _asked(client: Any, url: str, grants: list[Grant], posted: bytes | Non
 
 async def _checked(host: str, port: int, grants: list[Grant]) -> list[IPv4Address | IPv6Address]:
     """The addresses of a host that may be connected to, at least one. Raises FetchError."""
-    loop = asyncio.get_running_loop()
-    try:
-        rows = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise FetchError(f"{host} cannot be found: {error}", "unreachable") from None
-    found = list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
+    found = await _addresses(host.strip("[]"), port)
     open_ones = [
         address
         for address in found
@@ -212,6 +208,19 @@ async def _checked(host: str, port: int, grants: list[Grant]) -> list[IPv4Addres
             "forbidden",
         )
     return open_ones
+
+
+async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
+    """The addresses of a host; one that is an address is asked for nowhere. Raises FetchError."""
+    try:
+        return [ip_address(host)]
+    except ValueError:
+        pass
+    try:
+        rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise FetchError(f"{host} cannot be found: {error}", "unreachable") from None
+    return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
 
 async def _body(response: Any, most: int) -> bytes:

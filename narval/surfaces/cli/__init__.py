@@ -22,7 +22,7 @@ _WHERE = {
     "retry": "runs", "work": "work.command", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",
-    "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
+    "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
     "log": "daemon", "service": "homes",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""

@@ -14,9 +14,8 @@ from typing import Any
 
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.definitions.dataflow.parser import parse
-from narval.engines.dataflow.batches import Relation, Row, TupleBatch, batch_of
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import (
+from narval.engines.dataflow.network.batches import Relation, Row, TupleBatch, batch_of
+from narval.engines.dataflow.network.requests import (
     FlowEvent,
     FlowSettings,
     OperatorRequest,
@@ -27,7 +26,8 @@ from narval.engines.dataflow.requests import (
     RestartRequest,
     TransactionOver,
 )
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.engines.events import Failure
 from narval.source.text import Source
 

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.requests import FlowSettings, OperatorRequest
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings, OperatorRequest
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.engines.events import Failure
 from tests.engines.dataflow.flows import FlowDriver, flow
 from tests.engines.dataflow.test_relational import Little

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.engines.dataflow.batches import TupleBatch
+from narval.engines.dataflow.network.batches import TupleBatch
 from tests.engines.dataflow.flows import FlowDriver, flow
 
 TEXT = """

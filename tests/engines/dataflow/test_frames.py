@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.requests import FlowSettings, OperatorRequest
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings, OperatorRequest
 from narval.engines.events import Failure
 from tests.engines.dataflow.flows import FailedError, FlowDriver, flow
 

@@ -15,9 +15,9 @@ from narval.definitions.dataflow.compiling.compiler import compile_plans
 from narval.definitions.dataflow.compiling.vocabulary import PlanVocabulary
 from narval.definitions.dataflow.conditions import JoinTest, joined
 from narval.definitions.dataflow.definition import DataflowDefinition
-from narval.engines.dataflow.batches import batch_of
-from narval.engines.dataflow.requests import OperatorRequest
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.batches import batch_of
+from narval.engines.dataflow.network.requests import OperatorRequest
+from narval.engines.dataflow.network.wiring import FlowPlan
 from tests.engines.dataflow.flows import FlowDriver, definition
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines.dataflow.requests import FlowSettings
-from narval.engines.dataflow.spilling import RowsInMemory
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.requests import FlowSettings
+from narval.engines.dataflow.network.spilling import RowsInMemory
+from narval.engines.dataflow.network.wiring import FlowPlan
 from tests.engines.dataflow import reference
 from tests.engines.dataflow.flows import FlowDriver, flow, tuples_of
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines.dataflow.batches import TupleBatch
+from narval.engines.dataflow.network.batches import TupleBatch
 from tests.engines.dataflow.flows import FlowDriver, flow
 
 Rows = list[tuple[Any, ...]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from narval.engines.events import Failure
+from narval.memory.patterns.pattern import Bound
 from tests.engines.dialogue import Refusal
 from tests.engines.task_server.hall import (
     Hall,
@@ -318,7 +320,7 @@ def test_K55_who_waits_no_more_is_forgotten() -> None:
     for signal in (wait, raised, take):
         hall.sends("check", "gone", one, signal=signal)
     server = hall.server("check")
-    assert (server.takers, server.waits, server.raisers, server.workers) == ({}, {}, {}, {})
+    assert (server.takers, server.waits, server.raisers, server.at_work) == ({}, {}, {}, {})
     hall.passes(20)
     assert len(server.events) == 1
 
@@ -379,3 +381,15 @@ def test_K41_a_task_raises_a_global_event() -> None:
     assert (call.payload or {})["environment"]["parameters"] == '{"p":"x"}'  # type: ignore[index, call-overload]
     hall.answer(call, problem=Failure("run-failed", "it broke"))
     assert hall.answer_to(signal)["result"] == "failed"
+
+
+def test_KA4_a_condition_waits_on_after_a_restart_with_what_the_event_brought() -> None:
+    found = rule(when="go[@to = $p]", parameters=("p",), before_condition=before(60))
+    hall = Hall(task("check", state("busy", found)))
+    hall.joins("check", "busy")
+    hall.raises("check", "ev", "x<y")
+    ((_, watch),) = hall.watches.values()
+    (bound,) = watch.conditions
+    again = Bound.from_plain(msgspec.json.decode(msgspec.json.encode(bound.plain())), hall.element)
+    eids = [hall.object(f"<go to='{to}'/>") for to in ("x", "x&lt;y")]
+    assert list(hall.matching(again, None)) == eids[1:]

@@ -14,7 +14,7 @@ from narval.engines.process.tokens.rubric import true_of
 from narval.engines.process.tokens.token import ArcToken
 
 
-class GatheredOutputs(msgspec.Struct, frozen=True):
+class Gathered(msgspec.Struct, frozen=True):
     """The tokens one requirement gathers, and whether they are enough; it may not apply."""
 
     tokens: tuple[int, ...]
@@ -35,14 +35,14 @@ def by_requirements(
         for requirement in requirements:
             applies = requirement.when is None or true_of(decision, node, parent, requirement.when, first)
             tokens, satisfied = _gather(decision, node, token, requirement)
-            gathered.append(GatheredOutputs(tokens, satisfied, applies))
+            gathered.append(Gathered(tokens, satisfied, applies))
         found = _decide(gathered, token.id, first)
         if found is not None:
             return found
     return None
 
 
-def _decide(gathered: list[GatheredOutputs], token: int, first: bool) -> tuple[tuple[int, ...], bool] | None:
+def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[int, ...], bool] | None:
     applicable = [part for part in gathered if part.applies]
     if any(token in part.tokens for part in applicable) and all(part.satisfied for part in applicable):
         return tuple(dict.fromkeys(one for part in gathered for one in part.tokens)), False

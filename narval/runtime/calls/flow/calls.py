@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.engines.commands import Call
-from narval.engines.dataflow.batches import FlowError
 from narval.engines.dataflow.decision import PLAN_INPUT
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import FlowSettings, TransactionOver
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.batches import FlowError
+from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.errors import ActionError
 from narval.memory.elements.element import parse
 from narval.runtime.agent.agent import AgentState

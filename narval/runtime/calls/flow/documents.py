@@ -18,7 +18,7 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.dataflow.definition import DataflowDefinition, Datum
-from narval.engines.dataflow.batches import (
+from narval.engines.dataflow.network.batches import (
     VALUE,
     FlowError,
     Relation,
@@ -28,7 +28,7 @@ from narval.engines.dataflow.batches import (
     batch_of,
     text_of,
 )
-from narval.engines.dataflow.spilling import RowsInMemory
+from narval.engines.dataflow.network.spilling import RowsInMemory
 from narval.memory.elements.element import Element, parse
 from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.flow.driver import FlowInput

@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from narval.engines.calls.backoff import restart_wait
-from narval.engines.dataflow.batches import FlowError, Relation, TupleBatch
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import (
+from narval.engines.dataflow.network.batches import FlowError, Relation, TupleBatch
+from narval.engines.dataflow.network.requests import (
     OperatorRequest,
     OutputOver,
     OutputTuples,
@@ -23,6 +22,7 @@ from narval.engines.dataflow.requests import (
     RestartRequest,
     TransactionOver,
 )
+from narval.engines.dataflow.network.transaction import Network
 from narval.engines.events import Failure
 from narval.errors import ActionError
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Hire, Performer

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from narval.engines.dataflow.batches import TupleBatch
+from narval.engines.dataflow.network.batches import TupleBatch
 from narval.runtime.calls.flow.performers.performing import FlowAnswer
 
 FILE = "dataflows.sqlite"

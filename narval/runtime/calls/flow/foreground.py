@@ -15,9 +15,9 @@ from lxml import etree
 
 from narval.definitions.dataflow.definition import DataflowDefinition
 from narval.engines.dataflow.decision import PLAN_INPUT
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import FlowSettings, TransactionOver
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.errors import DefinitionError, Fault, RequestError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse

@@ -1,4 +1,4 @@
-"""What dataflows have seen, as people look at it and have it forgotten, with a daemon or without (T49)."""
+"""Items that dataflows have seen: people look at them and have them forgotten, daemon or not (T49)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names_seen(path: Path) -> list[tuple[str, int]]:
 
 
 def items_seen(path: Path, name: str, key: str | None = None, most: int = -1) -> list[SeenItem]:
-    """What was seen under a name, or the item of a key: the latest first, so many at most; -1 is all."""
+    """The items seen under a name, or that of a key: the latest first, so many at most; -1 is all."""
     chosen = "name = ?" if key is None else "name = ? AND key = ?"
     text = f"SELECT key, first, last, data FROM seen WHERE {chosen} ORDER BY last DESC, key LIMIT ?"  # noqa: S608
     given = (name, most) if key is None else (name, key, most)

@@ -50,8 +50,7 @@ class Web:
             try:
                 return await self._asked(url)
             except ActionError as error:
-                error.final = error.kind != "unreachable"
-                raise
+                raise ActionError(str(error), error.kind, final=error.kind != "unreachable") from None
 
     async def post(self, url: str, body: bytes, key: str) -> int:
         """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""

@@ -15,8 +15,8 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.engines.dataflow.batches import Schema, TupleBatch
-    from narval.engines.dataflow.requests import TransactionOver
+    from narval.engines.dataflow.network.batches import Schema, TupleBatch
+    from narval.engines.dataflow.network.requests import TransactionOver
 
 FORMATS = ("table", "ndjson", "csv", "xml")
 
@@ -61,7 +61,7 @@ def dataflow(
     import asyncio
 
     from narval.definitions.reading.durations import read_duration
-    from narval.engines.dataflow.batches import FlowError
+    from narval.engines.dataflow.network.batches import FlowError
     from narval.errors import RequestError
     from narval.runtime.calls.flow.foreground import load_dataflow, run_sessions, sessions_of
 
@@ -143,7 +143,7 @@ class Table(ResultLines):
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Write tuples, below the names of their attributes."""
-        from narval.engines.dataflow.batches import text_of
+        from narval.engines.dataflow.network.batches import text_of
 
         rows = [[clean(text_of(value)) for value in row] for row in batch.rows]
         known = self._widths.get(output)
@@ -161,7 +161,7 @@ class Table(ResultLines):
         if hasattr(value, "batches"):
             super().value(output, value)
         else:
-            from narval.engines.dataflow.batches import text_of
+            from narval.engines.dataflow.network.batches import text_of
 
             click.echo(f"{self._title}{output}: {clean_lines(text_of(value))}")
 
@@ -179,7 +179,7 @@ class Csv(ResultLines):
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Write tuples."""
-        from narval.engines.dataflow.batches import text_of
+        from narval.engines.dataflow.network.batches import text_of
 
         if self._headed.get(output) != batch.schema:
             self._headed[output] = batch.schema
@@ -189,7 +189,7 @@ class Csv(ResultLines):
 
     def value(self, output: str, value: Any) -> None:
         """Write a value below the name of its output."""
-        from narval.engines.dataflow.batches import text_of
+        from narval.engines.dataflow.network.batches import text_of
 
         if hasattr(value, "batches"):
             super().value(output, value)

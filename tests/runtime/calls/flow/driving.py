@@ -10,10 +10,10 @@ from time import time
 from typing import Any
 
 from narval.definitions.dataflow.definition import DataflowDefinition
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.network import Network
-from narval.engines.dataflow.requests import FlowSettings, TransactionOver
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
 from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.calls.flow.performers.desk import Desk

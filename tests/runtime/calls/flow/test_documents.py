@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.definitions.dataflow.definition import DataflowDefinition
-from narval.engines.dataflow.batches import FlowError, Relation, TupleBatch
+from narval.engines.dataflow.network.batches import FlowError, Relation, TupleBatch
 from narval.memory.elements.element import Element
 from narval.runtime.calls.flow.documents import (
     GatheredOutputs,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from time import monotonic
 
-from narval.engines.dataflow.batches import VALUE, TupleBatch
-from narval.engines.dataflow.requests import FlowSettings
+from narval.engines.dataflow.network.batches import VALUE, TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings
 from narval.runtime.calls.flow.documents import relation_of
 from tests.runtime.calls.flow.driving import drive
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.engines.dataflow.batches import TupleBatch
+from narval.engines.dataflow.network.batches import TupleBatch
 from narval.runtime.calls.flow.documents import relation_of
 from tests.runtime.calls.flow.driving import Taken, drive
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from narval.engines.dataflow.batches import TupleBatch
+from narval.engines.dataflow.network.batches import TupleBatch
 from narval.runtime.calls.flow.documents import relation_of
 from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.home.settings import parse_settings

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.requests import FlowSettings
-from narval.engines.dataflow.spilling import MemoryAlone, Spill
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings
+from narval.engines.dataflow.network.spilling import MemoryAlone, Spill
 from narval.runtime.calls.flow import spill as spilling
 from narval.runtime.calls.flow.spill import CHUNK, DiskSpill
 from tests.engines.dataflow.flows import FlowDriver, flow

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from narval.engines.dataflow.batches import BATCH, FlowError, Relation, Row, Schema, TupleBatch
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import BATCH, FlowError, Relation, Row, Schema, TupleBatch
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.sources import source_of
 from narval.runtime.calls.flow.performers.tools import FlowTools

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from narval.engines.dataflow.batches import FlowError, text_of, tuple_text
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import FlowError, text_of, tuple_text
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.functions import CodeOperator, FunctionOperator
 from narval.runtime.calls.flow.performers.performing import Give, Performer
 from narval.runtime.calls.flow.performers.recording import Recorded, WorkRecord

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.engines.dataflow.batches import FlowError, TupleBatch
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import FlowError, TupleBatch
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
 

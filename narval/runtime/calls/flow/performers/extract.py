@@ -16,8 +16,8 @@ from parsel import Selector as Page
 
 from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.rules import ExtractField, ExtractRules, Selector, TextError
-from narval.engines.dataflow.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import number_in
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
@@ -147,7 +147,7 @@ def _selected(page: Page, selector: Selector) -> list[Page]:
 
 
 def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
-    """What a selector gives within a record: the text of its first node, blanks in a row as one."""
+    """The text of the first node that a selector gives within a record, blanks in a row as one."""
     if selector.language == "tuple":
         return at_hand.get(selector.text)
     for found in _selected(record, selector):

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from narval.engines.dataflow.batches import BATCH, VALUE, FlowError, Row, Schema, TupleBatch, batch_of, plain
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import (
+    BATCH,
+    VALUE,
+    FlowError,
+    Row,
+    Schema,
+    TupleBatch,
+    batch_of,
+    plain,
+)
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import (
     FlowAnswer,
     Function,

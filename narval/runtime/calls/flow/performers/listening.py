@@ -8,8 +8,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from narval.engines.dataflow.batches import VALUE, FlowError, TupleBatch
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import VALUE, FlowError, TupleBatch
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.engines.dataflow.batches import FlowError, tuple_text
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import FlowError, tuple_text
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import document_of
 from narval.runtime.calls.flow.performers.performing import Give
 from narval.runtime.calls.flow.performers.recording import WorkRecord

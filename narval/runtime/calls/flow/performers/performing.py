@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import OperatorRequest
 
 MOST_THREADS = 32
 """The functions of users that run at once, of all dataflows of a program."""

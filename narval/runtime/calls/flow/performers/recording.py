@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from narval.engines.dataflow.batches import Relation
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import Relation
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give, Performer
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from narval.definitions.reading.durations import read_duration
-from narval.engines.dataflow.batches import FlowError, TupleBatch, batch_of, position, text_of
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import FlowError, TupleBatch, batch_of, position, text_of
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.recording import WorkRecord
 from narval.runtime.calls.flow.performers.tools import FlowTools

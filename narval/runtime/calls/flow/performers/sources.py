@@ -13,9 +13,9 @@ from typing import Any
 
 from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.rules import TextError
-from narval.engines.dataflow.batches import BATCH, FlowError, TupleBatch, batch_of
-from narval.engines.dataflow.operators.conditions import chooser
-from narval.engines.dataflow.requests import OperatorRequest
+from narval.engines.dataflow.network.batches import BATCH, FlowError, TupleBatch, batch_of
+from narval.engines.dataflow.network.operators.conditions import chooser
+from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.documents import number_in, tuple_in

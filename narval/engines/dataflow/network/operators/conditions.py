@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from narval.definitions.dataflow.conditions import AttributeTest, Compares
-from narval.engines.dataflow.batches import FlowError, Row, Schema, position
+from narval.engines.dataflow.network.batches import FlowError, Row, Schema, position
 
 Chooser = Callable[[list[Row]], list[Row]]
 """A function that keeps some of the rows."""

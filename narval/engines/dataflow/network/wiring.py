@@ -10,8 +10,8 @@ from narval.definitions.dataflow.definition import (
     DataflowGraph,
     OperatorCall,
 )
-from narval.engines.dataflow.firing import WAIT, Key
-from narval.engines.dataflow.operators.table import INNER_OPERATORS
+from narval.engines.dataflow.network.firing import WAIT, Key
+from narval.engines.dataflow.network.operators.table import INNER_OPERATORS
 
 CONTROL = frozenset({"void", "restart", "terminate"})
 """The operators that act on their own transaction."""

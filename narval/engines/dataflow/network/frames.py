@@ -12,16 +12,16 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from narval.definitions.dataflow.definition import STREAMED, OperatorCall
-from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import Consumer, Passing
-from narval.engines.dataflow.counts import Passage, Tally
-from narval.engines.dataflow.epochs import Epoch
-from narval.engines.dataflow.firing import BACK, Gate, Inlet
-from narval.engines.dataflow.machine import Afterwards, Machine
-from narval.engines.dataflow.operators.plans import ChildFrame, PlanCall
-from narval.engines.dataflow.requests import RequestsWithdrawn, RestartRequest
-from narval.engines.dataflow.tries import FrameOutput, Log
-from narval.engines.dataflow.wiring import FlowPlan, GraphWiring, restarts_after
+from narval.engines.dataflow.network.batches import VALUE, FlowError, Relation, TupleBatch
+from narval.engines.dataflow.network.channels import Consumer, Passing
+from narval.engines.dataflow.network.counts import Passage, Tally
+from narval.engines.dataflow.network.epochs import Epoch
+from narval.engines.dataflow.network.firing import BACK, Gate, Inlet
+from narval.engines.dataflow.network.machine import Afterwards, Machine
+from narval.engines.dataflow.network.operators.plans import ChildFrame, PlanCall
+from narval.engines.dataflow.network.requests import RequestsWithdrawn, RestartRequest
+from narval.engines.dataflow.network.tries import FrameOutput, Log
+from narval.engines.dataflow.network.wiring import FlowPlan, GraphWiring, restarts_after
 from narval.engines.events import Failure
 
 FrameState = Literal["at work", "void", "done", "given up", "handed over"]
@@ -262,11 +262,8 @@ class Frame:
     def _take_back(self) -> None:
         """Have the parent begin again, without what a try of this frame gave that it should not have."""
         if self.parent is not None:
-            self.parent.fail(
-                Failure(
-                    "taken-back", f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
-                )
-            )
+            why = f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
+            self.parent.fail(Failure("taken-back", why))
 
     def _give_up(self, failure: Failure) -> None:
         self.state = "given up"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.engines.dataflow.operators.aggregates import Aggregate
-from narval.engines.dataflow.operators.flow_operator import FlowOperator
-from narval.engines.dataflow.operators.join import Join
-from narval.engines.dataflow.operators.relations import (
+from narval.engines.dataflow.network.operators.aggregates import Aggregate
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
+from narval.engines.dataflow.network.operators.join import Join
+from narval.engines.dataflow.network.operators.relations import (
     Accumulate,
     FormatRelation,
     NameRelation,
     Sort,
     Stream,
 )
-from narval.engines.dataflow.operators.rows import (
+from narval.engines.dataflow.network.operators.rows import (
     AtLeastOne,
     HeadTail,
     Merge,
@@ -22,8 +22,8 @@ from narval.engines.dataflow.operators.rows import (
     RelationFormat,
     Select,
 )
-from narval.engines.dataflow.operators.sets import Difference, Union
-from narval.engines.dataflow.operators.values import (
+from narval.engines.dataflow.network.operators.sets import Difference, Union
+from narval.engines.dataflow.network.operators.values import (
     Compare,
     ConstructFunction,
     InlineStream,

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import FixedValue, OperatorCall
-from narval.engines.dataflow.batches import VALUE, FlowError, Relation, TupleBatch
-from narval.engines.dataflow.channels import ENDED, AnyOutlet, Ended, GateClauses, Life, Passing
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
-from narval.engines.dataflow.operators.table import INNER_OPERATORS
-from narval.engines.dataflow.spilling import Spill
+from narval.engines.dataflow.network.batches import VALUE, FlowError, Relation, TupleBatch
+from narval.engines.dataflow.network.channels import ENDED, AnyOutlet, Ended, GateClauses, Life, Passing
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Handler, Steps
+from narval.engines.dataflow.network.operators.table import INNER_OPERATORS
+from narval.engines.dataflow.network.spilling import Spill
 from narval.engines.events import Failure
 
 Key = tuple[str, int]

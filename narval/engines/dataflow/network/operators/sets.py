@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from narval.engines.dataflow.batches import Row, Schema, TupleBatch, aligned, slices
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Steps
-from narval.engines.dataflow.spilling import Parts
+from narval.engines.dataflow.network.batches import Row, Schema, TupleBatch, aligned, slices
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Handler, Steps
+from narval.engines.dataflow.network.spilling import Parts
 
 
 class _Once(FlowOperator):

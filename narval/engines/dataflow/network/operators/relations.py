@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from narval.engines.dataflow.batches import (
+from narval.engines.dataflow.network.batches import (
     FlowError,
     Relation,
     Row,
@@ -15,9 +15,9 @@ from narval.engines.dataflow.batches import (
     aligned,
     position,
 )
-from narval.engines.dataflow.operators.conditions import no_order
-from narval.engines.dataflow.operators.flow_operator import FlowOperator
-from narval.engines.dataflow.spilling import Kept
+from narval.engines.dataflow.network.operators.conditions import no_order
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
+from narval.engines.dataflow.network.spilling import Kept
 
 
 class Accumulate(FlowOperator):

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from narval.engines.dataflow.batches import Relation, Row, Schema, TupleBatch, aligned
-from narval.engines.dataflow.channels import Consumer, Passing
-from narval.engines.dataflow.machine import Machine
-from narval.engines.dataflow.spilling import Kept, Spill
-from narval.engines.dataflow.wiring import GraphWiring
+from narval.engines.dataflow.network.batches import Relation, Row, Schema, TupleBatch, aligned
+from narval.engines.dataflow.network.channels import Consumer, Passing
+from narval.engines.dataflow.network.machine import Machine
+from narval.engines.dataflow.network.spilling import Kept, Spill
+from narval.engines.dataflow.network.wiring import GraphWiring
 
 
 class Log:

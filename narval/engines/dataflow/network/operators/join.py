@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from narval.definitions.dataflow.conditions import JoinTest
-from narval.engines.dataflow.batches import (
+from narval.engines.dataflow.network.batches import (
     BATCH,
     Row,
     Schema,
@@ -21,9 +21,9 @@ from narval.engines.dataflow.batches import (
     position,
     slices,
 )
-from narval.engines.dataflow.operators.conditions import pair_chooser
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Steps
-from narval.engines.dataflow.spilling import Kept, Parts, Spill
+from narval.engines.dataflow.network.operators.conditions import pair_chooser
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Steps
+from narval.engines.dataflow.network.spilling import Kept, Parts, Spill
 
 Table = dict[Any, list[Row]]
 

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.batches import FlowError, TupleBatch, text_of
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet
-from narval.engines.dataflow.requests import FlowSettings, Phase
-from narval.engines.dataflow.spilling import Spill
+from narval.engines.dataflow.network.batches import FlowError, TupleBatch, text_of
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Handler, Outlet
+from narval.engines.dataflow.network.requests import FlowSettings, Phase
+from narval.engines.dataflow.network.spilling import Spill
 
 Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.batches import FlowError, TupleBatch
-from narval.engines.dataflow.channels import Passing
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler, Outlet, Steps
-from narval.engines.dataflow.operators.outside import lifted_ports, lifted_values
-from narval.engines.dataflow.spilling import Spill
+from narval.engines.dataflow.network.batches import FlowError, TupleBatch
+from narval.engines.dataflow.network.channels import Passing
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Handler, Outlet, Steps
+from narval.engines.dataflow.network.operators.outside import lifted_ports, lifted_values
+from narval.engines.dataflow.network.spilling import Spill
 
 
 class ChildFrame(Protocol):

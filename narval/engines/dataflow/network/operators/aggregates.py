@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from math import fsum
 from typing import Any
 
-from narval.engines.dataflow.batches import FlowError, Schema, TupleBatch, position
-from narval.engines.dataflow.operators.conditions import no_order
-from narval.engines.dataflow.operators.flow_operator import FlowOperator
+from narval.engines.dataflow.network.batches import FlowError, Schema, TupleBatch, position
+from narval.engines.dataflow.network.operators.conditions import no_order
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
 
 
 class Aggregate(FlowOperator):

@@ -64,7 +64,7 @@ async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = N
 
 
 async def _in_the_file(daemon: Daemon, work: Callable[[Path], Result]) -> Result:
-    """What work gives with the file, in a thread. Raises RequestError, StoreError."""
+    """Do work with the file, in a thread; its result. Raises RequestError, StoreError."""
     from narval.runtime.calls.flow.seen import seen_file
 
     if daemon.home is None:

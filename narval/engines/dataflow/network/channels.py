@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import Any, Literal, Protocol
 
 from narval.definitions.dataflow.definition import STREAMED
-from narval.engines.dataflow.batches import VALUE, Relation, Row, Schema, TupleBatch, aligned
-from narval.engines.dataflow.spilling import Kept, Spill
+from narval.engines.dataflow.network.batches import VALUE, Relation, Row, Schema, TupleBatch, aligned
+from narval.engines.dataflow.network.spilling import Kept, Spill
 
 
 class Passing(IntEnum):

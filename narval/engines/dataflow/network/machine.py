@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from narval.engines.dataflow.requests import FlowEvent, FlowSettings
+from narval.engines.dataflow.network.requests import FlowEvent, FlowSettings
 
 DEEPEST = 40
 """The operators that push into each other; what goes further waits for its turn."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.spilling import MemoryAlone, Spill
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.spilling import MemoryAlone, Spill
 from narval.engines.events import Failure
 
 Phase = Literal["run", "batch", "eos"]

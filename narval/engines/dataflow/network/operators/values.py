@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.definitions.dataflow.conditions import InlineTuples, TextFormat
-from narval.engines.dataflow.batches import FlowError, Relation, slices, text_of, tuple_text
-from narval.engines.dataflow.operators.conditions import holds
-from narval.engines.dataflow.operators.flow_operator import FlowOperator
+from narval.engines.dataflow.network.batches import FlowError, Relation, slices, text_of, tuple_text
+from narval.engines.dataflow.network.operators.conditions import holds
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
 
 
 class Compare(FlowOperator):

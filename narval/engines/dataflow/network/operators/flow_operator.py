@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.definitions.dataflow.rules import TextError
-from narval.engines.dataflow.batches import FlowError, Row, Schema, TupleBatch
-from narval.engines.dataflow.spilling import Spill
+from narval.engines.dataflow.network.batches import FlowError, Row, Schema, TupleBatch
+from narval.engines.dataflow.network.spilling import Spill
 
 Steps = Iterator[None] | None
 """The rest of a piece of work, if it has one."""

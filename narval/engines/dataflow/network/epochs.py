@@ -6,16 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.channels import ENDED, AnyOutlet, Channel, Consumer, GateClauses, outlet_of
-from narval.engines.dataflow.firing import Gate, Inlet, Key
-from narval.engines.dataflow.machine import Machine
-from narval.engines.dataflow.operators.flow_operator import FlowOperator
-from narval.engines.dataflow.operators.outside import Asked, Outside
-from narval.engines.dataflow.operators.plans import ChildFrame, Control, EachTuple, PlanCall
-from narval.engines.dataflow.operators.table import INNER_OPERATORS
-from narval.engines.dataflow.requests import OperatorRequest
-from narval.engines.dataflow.spilling import Spill
-from narval.engines.dataflow.wiring import CONTROL, GraphWiring, is_outside
+from narval.engines.dataflow.network.channels import (
+    ENDED,
+    AnyOutlet,
+    Channel,
+    Consumer,
+    GateClauses,
+    outlet_of,
+)
+from narval.engines.dataflow.network.firing import Gate, Inlet, Key
+from narval.engines.dataflow.network.machine import Machine
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
+from narval.engines.dataflow.network.operators.outside import Asked, Outside
+from narval.engines.dataflow.network.operators.plans import ChildFrame, Control, EachTuple, PlanCall
+from narval.engines.dataflow.network.operators.table import INNER_OPERATORS
+from narval.engines.dataflow.network.requests import OperatorRequest
+from narval.engines.dataflow.network.spilling import Spill
+from narval.engines.dataflow.network.wiring import CONTROL, GraphWiring, is_outside
 from narval.engines.events import Failure
 
 

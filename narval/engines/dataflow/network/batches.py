@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from narval.engines.dataflow.spilling import Kept
+from narval.engines.dataflow.network.spilling import Kept
 from narval.engines.events import Failure
 
 Row = tuple[Any, ...]

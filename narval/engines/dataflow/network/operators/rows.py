@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narval.definitions.dataflow.conditions import AttributeTest, TextFormat, placed
-from narval.engines.dataflow.batches import (
+from narval.engines.dataflow.network.batches import (
     Row,
     Schema,
     TupleBatch,
@@ -15,8 +15,8 @@ from narval.engines.dataflow.batches import (
     text_of,
     tuple_text,
 )
-from narval.engines.dataflow.operators.conditions import Chooser, chooser
-from narval.engines.dataflow.operators.flow_operator import FlowOperator, Handler
+from narval.engines.dataflow.network.operators.conditions import Chooser, chooser
+from narval.engines.dataflow.network.operators.flow_operator import FlowOperator, Handler
 
 
 class Select(FlowOperator):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.engines.dataflow.batches import TupleBatch
-from narval.engines.dataflow.channels import Passing
-from narval.engines.dataflow.firing import Gate, failure_of
-from narval.engines.dataflow.frames import Frame, Frames
-from narval.engines.dataflow.machine import Machine
-from narval.engines.dataflow.operators.outside import Outside
-from narval.engines.dataflow.requests import (
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.channels import Passing
+from narval.engines.dataflow.network.firing import Gate, failure_of
+from narval.engines.dataflow.network.frames import Frame, Frames
+from narval.engines.dataflow.network.machine import Machine
+from narval.engines.dataflow.network.operators.outside import Outside
+from narval.engines.dataflow.network.requests import (
     FlowEvent,
     FlowSettings,
     OutputOver,
@@ -22,7 +22,7 @@ from narval.engines.dataflow.requests import (
     OutputValue,
     TransactionOver,
 )
-from narval.engines.dataflow.wiring import FlowPlan
+from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.engines.events import Failure
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.definitions.dataflow.definition import STREAMED, DataRef, OperatorCall
-from narval.engines.dataflow.channels import ENDED, Channel
-from narval.engines.dataflow.firing import WAIT, Gate
-from narval.engines.dataflow.operators.outside import Outside
+from narval.engines.dataflow.network.channels import ENDED, Channel
+from narval.engines.dataflow.network.firing import WAIT, Gate
+from narval.engines.dataflow.network.operators.outside import Outside
 
 
 class Passage(NamedTuple):
