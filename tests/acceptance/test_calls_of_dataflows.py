@@ -52,7 +52,8 @@ def test_T46_a_recipe_runs_a_dataflow_on_a_date_and_another_hears_what_it_found(
         narval("start", "morning.look")
         narval("start", "heard.tell")
         until(
-            lambda: narval("memory", "note[contains(., 'changed')]").returncode == 0, "the change is heard of",
+            lambda: narval("memory", "note[contains(., 'changed')]").returncode == 0,
+            "the change is heard of",
         )
         runs = narval.ask("runs", "--name", "spider.Spider")
         assert runs[0]["parent"]["step"] == "look"
@@ -78,7 +79,8 @@ COUNTING = """
     <arguments><value name="least">20</value></arguments>
   </step>
   <transition id="t"><in idref="sum"/><out idref="shown"/>
-    <condition as="total" use="yes"><match>relation[@name='total']/tuple[number(sum) &gt; 30]</match></condition>
+    <condition as="total" use="yes">
+    <match>relation[@name='total']/tuple[number(sum) &gt; 30]</match></condition>
   </transition>
   <step id="shown" type="action" target="basic.nothing"/>
 </recipe>

@@ -1,4 +1,4 @@
-"""Inputs of a dataflow that a step of another run calls: what it is not given is taken from around the step."""
+"""Inputs of a dataflow that a step calls: what it is not given is taken from around the step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAMED = frozenset({"relation", "value"})
 def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[str]) -> tuple[int, ...]:
     """The elements around the calling step that are inputs which neither its arguments nor `given` have.
 
-    The nearest rank that has any counts (N15): of a `relation` or `value` of the input's name the newest, else
-    all elements that are named as the input, each of which is a tuple.
+    The nearest rank that has any counts (N15): of a `relation` or `value` of the input's name the newest,
+    else all elements that are named as the input, each of which is a tuple.
     """
     if event.caller is None or not event.caller.run:
         return ()

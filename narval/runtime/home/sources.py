@@ -21,8 +21,8 @@ SourceKind = Literal["sqlite", "csv", "json", "rss", "xml"]
 class FlowSource(msgspec.Struct, frozen=True):
     """A source: a file, or a page of the web, and its form; a relative path begins at the home.
 
-    `records` is the name of the elements that are tuples, or the key of the list that has them. Only with
-    `write` may statements and exports alter it.
+    `records` is the name of the elements that are tuples, or the key of the list that has them; `numbers` are
+    the attributes whose texts are numbers. Only with `write` may statements and exports alter it.
     """
 
     name: str
@@ -31,6 +31,7 @@ class FlowSource(msgspec.Struct, frozen=True):
     url: str = ""
     records: str = ""
     write: bool = False
+    numbers: tuple[str, ...] = ()
 
     def file(self, home: Path | None) -> Path:
         """Its file. Raises ActionError without one."""
@@ -47,12 +48,19 @@ def _address(value: object) -> str:
     return value
 
 
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError('names of attributes, such as ["price"]')
+    return tuple(value)
+
+
 SOURCE_READERS: Mapping[str, Reader] = {
     "kind": one_of("sqlite", "csv", "json", "rss", "xml"),
     "path": text,
     "url": _address,
     "records": text,
     "write": flag,
+    "numbers": _names,
 }
 """The readers of a source."""
 

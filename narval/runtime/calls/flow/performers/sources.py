@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -17,11 +18,14 @@ from narval.engines.dataflow.network.operators.conditions import chooser
 from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
-from narval.runtime.calls.flow.documents import tuple_in
+from narval.runtime.calls.flow.documents import number_in, tuple_in
 from narval.runtime.calls.flow.performers.functions import batch_from, listed
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
+from narval.runtime.calls.flow.web import text_of_page
 from narval.runtime.home.sources import FlowSource
+
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class Retrieve:
@@ -63,8 +67,8 @@ class Retrieve:
             return page.content
         path = source.file(self._tools.home)
         try:
-            return await self._tools.code.in_thread(partial(path.read_text, encoding="utf-8-sig"))
-        except (OSError, UnicodeError) as error:
+            return text_of_page(await self._tools.code.in_thread(path.read_bytes), "")
+        except OSError as error:
             raise FlowError("bad-source", f"{path}: {error}") from None
 
 
@@ -98,16 +102,26 @@ def _chosen(tuples: Iterator[dict[str, Any]], query: str) -> Iterable[TupleBatch
 def _read(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
     """The tuples of a document. Raises FlowError."""
     try:
-        return _FORMS[source.kind](source, text)
+        return map(partial(_typed, source.numbers), _FORMS[source.kind](source, text))
     except FlowError:
         raise
     except Exception as error:
         raise FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}") from None
 
 
+def _typed(numbers: Iterable[str], found: dict[str, Any]) -> dict[str, Any]:
+    """A tuple whose texts are numbers where the settings say so; what is none is no value."""
+    for name in numbers:
+        if isinstance(found.get(name), str):
+            found[name] = number_in(found[name])
+    return found
+
+
 def _of_csv(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
-    dialect: Any = csv.Sniffer().sniff(text[:4096], ",;\t|") if text.strip() else csv.excel
-    return iter([dict(row) for row in csv.DictReader(io.StringIO(text), dialect=dialect)])
+    heading, _, _ = text.partition("\n")
+    delimiter = max(",;\t|", key=heading.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey="")
+    return iter([{name: value for name, value in row.items() if name} for row in rows])
 
 
 def _of_json(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
@@ -132,7 +146,7 @@ def _flat(row: Any) -> dict[str, Any]:
 
 
 def _of_xml(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
-    root = parse(canonical(text.encode()))
+    root = parse(canonical(_DECLARATION.sub("", text).encode()))
     nodes = root.iter(source.records) if source.records else root.iterchildren("*")
     return iter([tuple_in(node) for node in nodes])
 
@@ -141,7 +155,9 @@ def _of_rss(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
     import feedparser
 
     fields = ("id", "title", "link", "summary", "published")
-    feed = feedparser.parse(text)
+    # As a file: a text may be taken for an address, and be fetched.
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    feed = feedparser.parse(io.BytesIO(_DECLARATION.sub("", text).encode()), response_headers=headers)
     if feed.bozo and not feed.entries:
         raise FlowError("bad-document", f"{source.name}: expected a feed, found {text[:40]!r}")
     return iter([{name: entry.get(name) for name in fields} for entry in feed.entries])
