@@ -291,6 +291,9 @@ class _UnitReader:
     def _statement(self) -> Statement:
         tokens = self._tokens
         name = tokens.expect("an operator or a dataflow to be called", "name", "path")
+        if tokens.next.kind == ":":
+            clauses = ", ".join(_CLAUSE_WORDS)
+            raise tokens.lost(f"expected a clause ({clauses}), or ( after a call, found '{name.text}:'")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()

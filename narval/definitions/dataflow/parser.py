@@ -142,7 +142,7 @@ def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference
                 statement.column,
                 resolve=_resolver(statement, source),
             )
-    for declared in source.declared:
+    for declared in (one for one in source.declared if named(one.name) is None):
         yield Reference(
             "operator",
             declared.name,

@@ -45,6 +45,11 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
                 begun += 1
         return begun
 
+    def has_sessions(self, eids: Iterable[int]) -> bool:
+        """True if one of the elements has sessions."""
+        found = (self.view.element(eid) for eid in eids)
+        return any(element is not None and element.name == PLAN_INPUT for element in found)
+
     def begin_session(self, eid: int, place: int) -> None:
         """Have one session done; it is told where its inputs are, and what the run began with."""
         state, call = self.state, self.identifier()

@@ -137,6 +137,9 @@ def _started(decision: DataflowDecision, event: Started) -> None:
         _go_on(decision, event.resume)
     elif fault := _unknown_input(decision.definition, values):
         decision.over("failed", decision.add_error_element("bad-input", fault))
+    elif values and decision.has_sessions(event.elements):
+        fault = f"expected inputs by --set, or sessions of <{PLAN_INPUT}>, found both; write them there"
+        decision.over("failed", decision.add_error_element("bad-input", fault))
     elif values or not (decision.begin_sessions(event.elements) or is_open):
         eid = decision.add(Element(0, input_element(values)))
         decision.begin_session(eid, 1)

@@ -54,6 +54,7 @@ def _session(at: int, session: FlowSession) -> dict[str, Any]:
         "calls": [session.call] if session.state == "running" else [],
         "input": session.eid,
         "results": list(session.results),
+        "error": session.error,
         "kept": session.kept,
     }
 

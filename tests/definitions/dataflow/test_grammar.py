@@ -125,6 +125,10 @@ def test_T17_the_printed_declarations_of_operators_are_read() -> None:
             "remove this declaration",
         ),
         (
+            "PLAN A { BODY { noop() WAITS: a } }",
+            "1:29: expected a clause (WAIT, ENABLE, STARTED, ON_ERROR), or ( after a call, found 'WAITS:'",
+        ),
+        (
             "PLAN A { BODY { noop() } } PLAN A { BODY { noop() } }",
             "1:33: expected a new name, found the dataflow 'A' again",
         ),

@@ -49,7 +49,10 @@ def inputs_of(
     known = {datum.name: datum for datum in definition.inputs}
     given: dict[str, FlowInput] = {}
     tuples: dict[str, list[dict[str, Any]]] = {}
-    roots = [*session.iterchildren(RELATION, VALUE_OF)]
+    roots = [*session.iterchildren("*")]
+    for root in roots:
+        if root.tag not in (RELATION, VALUE_OF):
+            raise FlowError("bad-input", f"expected <value> or <relation> in a session, found <{root.tag!s}>")
     for element in others:
         root = parse(element.xml)
         if root.tag in (RELATION, VALUE_OF):
@@ -66,15 +69,26 @@ def inputs_of(
                 "bad-input", f"expected an input of {definition.full_name} ({wanted}), found {name!r:.80}"
             )
         if name in given:
-            raise FlowError("bad-input", f"expected one {root.tag!r} for the input {name}, found two")
+            raise FlowError(
+                "bad-input", f"the input {name} is given twice; give it once, by --set or in a session"
+            )
         given[name] = _given(known[name], root)
     for name, found in tuples.items():
         given.setdefault(name, relation_of(batch_of(found), name))
     lacking = [name for name in known if name not in given]
     if lacking:
-        example = f'--set {lacking[0]}=…, or <value name="{lacking[0]}">…</value> in a session'
-        raise FlowError("bad-input", f"expected the input {', '.join(lacking)}; give it by {example}")
+        raise FlowError(
+            "bad-input", f"expected the input {', '.join(lacking)}; give it by {_example(known[lacking[0]])}"
+        )
     return given
+
+
+def _example(datum: Datum) -> str:
+    """A way to give an input."""
+    if datum.type in ("TupleStream", "Relation"):
+        one = f'<relation name="{datum.name}"><tuple>…</tuple></relation>'
+        return f"{one} in a session"
+    return f'--set {datum.name}=…, or <value name="{datum.name}">…</value> in a session'
 
 
 def _given(datum: Datum, root: etree._Element) -> FlowInput:

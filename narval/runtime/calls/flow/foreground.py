@@ -85,8 +85,10 @@ def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._El
         return [named_values(values)]
     root = parse(canonical(data))
     if root.tag != PLAN_INPUT:
-        raise RequestError(f"expected <{PLAN_INPUT}> with a <session> for each, found <{root.tag!r}>")
+        raise RequestError(f"expected <{PLAN_INPUT}> with a <session> for each, found <{root.tag!s}>")
     sessions = list(root.iterchildren("session"))
+    if not sessions:
+        raise RequestError(f"expected a <session> for each transaction in <{PLAN_INPUT}>, found none")
     for session in sessions:
         session.extend(list(named_values(values)))
     return sessions

@@ -87,8 +87,13 @@ def dataflow(
         )
     except FlowError as error:
         raise RequestError(f"{clean(file)}: {error.failure.message}") from None
+    root = form == "xml" and "plan_input"
+    if root:
+        click.echo(f"<{root}>")
     for writer in writers:
         writer.close()
+    if root:
+        click.echo(f"</{root}>")
     failures = [(at, over) for at, over in enumerate(ended, 1) if over.state == "failed"]
     for at, over in failures:
         click.echo(f"narval: {clean(file)}: {_shown(len(ended), at)}{_why(over)}", err=True)
@@ -198,7 +203,7 @@ class Csv(ResultLines):
 
 
 class Document(ResultLines):
-    """Results as one document, of the form of inputs, written at the end."""
+    """Results as one document of inputs, for another dataflow, written at the end."""
 
     def __init__(self, session: str) -> None:
         from narval.runtime.calls.flow.documents import GatheredOutputs

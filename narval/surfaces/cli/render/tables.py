@@ -166,6 +166,22 @@ STEPS = (
     Column("target", _of("target")),
     Column("calls", _calls, right=True),
 )
+SESSIONS = (
+    Column("session", lambda row: str(row["id"]).partition(" ")[2], right=True),
+    Column("state", _of("state"), style=_state),
+    Column("input", _of("input"), right=True),
+    Column("gave", lambda row: ", ".join(map(str, row["results"]))),
+    Column("error", _of("error"), right=True),
+    Column("kept", lambda row: "kept" if row["kept"] else ""),
+)
+OPERATORS = (
+    Column("operator", _of("id")),
+    Column("line", _of("line"), right=True),
+    Column("state", _of("state"), style=_state),
+    Column("in", _of("taken"), right=True),
+    Column("out", _of("given"), right=True),
+    Column("requests", lambda row: row["requests"] or "", right=True),
+)
 STATES = (
     Column("state", _of("id")),
     Column("is", _of("state"), style=_state),
@@ -243,7 +259,7 @@ LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("wh
 
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
-    (ATTRIBUTES, "environment"),
+    (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"),
 )  # fmt: skip
 """The tables of a run, by the key in its answer; a kind has some of them."""
 

@@ -62,8 +62,10 @@ def test_elements_named_as_an_input_are_its_tuples(definition: DataflowDefinitio
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (REST, "expected the input houses; give it by --set houses=…"),
-        (HOUSES + REST + REST, "expected one 'value' for the input most, found two"),
+        (REST, 'expected the input houses; give it by <relation name="houses">'),
+        (HOUSES + REST + REST, "the input most is given twice; give it once"),
+        ("<valu/>", "expected <value> or <relation> in a session, found <valu>"),
+        (HOUSES + '<value name="city"/>', "expected the input most; give it by --set most=…"),
         (HOUSES + REST + '<value name="x">1</value>', "found 'x'"),
         (HOUSES.replace("houses", "city") + REST, "expected a value for the input city, found a relation"),
         (

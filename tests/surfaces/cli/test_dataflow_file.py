@@ -1,0 +1,53 @@
+"""`narval dataflow`: a file in the foreground, without a home (T20, T51)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.cli.command_line import narval
+
+PLAN = """\
+PLAN Cheap {
+  INPUT: Relation homes, Number most
+  OUTPUT: cheap
+  BODY {
+    sprintf("price < %s", (most) : condition)
+    select(condition, homes : cheap)
+  }
+}
+"""
+SESSION = """<session><value name="most">900</value><relation name="homes"><tuple>\
+<price type="Number">{}</price></tuple></relation></session>"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """A file with a dataflow."""
+    file = tmp_path / "homes.plan"
+    file.write_text(PLAN)
+    return file
+
+
+def test_T21_what_is_written_as_xml_is_a_document_of_inputs(plan: Path, tmp_path: Path) -> None:
+    document = tmp_path / "in.xml"
+    document.write_text(f"<plan_input>{SESSION.format(700)}{SESSION.format(70)}</plan_input>")
+    found = narval(plan.parent, "dataflow", str(plan), "--input", str(document), "--format", "xml")
+    given = '<relation name="cheap"><tuple><price type="Number">{}</price></tuple></relation>'
+    sessions = [f"<session>{given.format(price)}</session>\n" for price in (700, 70)]
+    assert found.stdout == f"<plan_input>\n{''.join(sessions)}</plan_input>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("<plan_input/>", "expected a <session> for each transaction in <plan_input>, found none"),
+        ("<other/>", "expected <plan_input> with a <session> for each, found <other>"),
+    ],
+)
+def test_TA35_a_document_without_sessions_is_a_fault(plan: Path, tmp_path: Path, text: str, why: str) -> None:
+    given = tmp_path / "in.xml"
+    given.write_text(text)
+    found = narval(plan.parent, "dataflow", str(plan), "--input", str(given))
+    assert (found.exit_code, why in found.stderr) == (1, True), found.stderr
