@@ -212,7 +212,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
         decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
     elif decision.state.stage != "busy":
-        decision.refuse(event, "no-object", "it is at work on nothing that could be finished")
+        decision.refuse(event, "no-object", "it has no object that could be finished; stop it instead")
     else:
         why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
         moves.enter(decision, target, why)
