@@ -117,6 +117,8 @@ def instance_of(daemon: Daemon, task: str) -> Run:
         told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
         raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
     state = run.state
+    if run.status == "ready":
+        raise RequestError("no daemon runs: the task has not begun; start one with `narval run`")
     ours = isinstance(state, InstanceState) and hmac.compare_digest(state.handle, _hash_of(secret))
     calls = (daemon.host.dispatcher.outside_id(call) for call in run.calls)
     if not ours and not any(hmac.compare_digest(call.encode(), secret.encode()) for call in calls):
