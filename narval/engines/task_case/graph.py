@@ -43,15 +43,15 @@ def _is_at(member: Member) -> bool:
 
 def _edges(state: CaseState) -> Iterator[GraphEdge]:
     """The ways from type to type: of an object between its steps, and of parts from where they were made."""
-    ways: dict[tuple[str, str], dict[str, None]] = {}
+    ways: dict[tuple[str, str], dict[int, str]] = {}
     for identity, member in state.members.items():
         passed = [state.trail[number].type for number in member.steps]
         stops = [*_origin(state, identity), *passed, *([member.type] if _is_at(member) else [])]
         label = f"part {member.ordinal}" if member.count else ""
         for way in pairwise(stops):
-            ways.setdefault(way, {})[label] = None
+            ways.setdefault(way, {})[identity] = label
     for (start, end), labels in ways.items():
-        label = f"{len(labels)} objects" if len(labels) > 1 else next(iter(labels))
+        label = f"{len(labels)} objects" if len(labels) > 1 else next(iter(labels.values()))
         yield GraphEdge(start, end, "taken", label or None)
 
 

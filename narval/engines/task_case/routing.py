@@ -19,7 +19,7 @@ from narval.engines.task_case.changes import (
     RoutesKept,
     VersionTold,
 )
-from narval.engines.task_case.decision import CaseDecision
+from narval.engines.task_case.decision import MOST_VISITS, CaseDecision
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
 """The states of an object whose way is decided by what tasks do with it."""
@@ -131,6 +131,11 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
         type = _text(said.get("type")) or decision.state.members[identity].type
         carried = said.get("event")
         decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        if not carried and decision.visits(identity, type) > MOST_VISITS:
+            why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
+            object = decision.state.members[identity].now
+            decision.tell(identity, type, "withdraw", {"object": object, "why": why})
+            decision.except_from(identity, type, "visits", why)
     decision.answer(event)
 
 

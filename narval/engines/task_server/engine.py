@@ -121,6 +121,7 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
         decision.change(ServerLoaded(decision.now))
         periodic.stop(decision)
     else:
+        rules.follow(decision)
         _load(decision)
 
 

@@ -312,6 +312,18 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
         decision.loose.append(event.id)
 
 
+def follow(decision: ServerDecision) -> None:
+    """Go by the rules as the type has them now: those that it has no more are over."""
+    for event in list(decision.state.events.values()):
+        for number, rule in list(event.rules.items()):
+            if rule.stage == "acting" or number not in event.rules:
+                continue
+            if rule_of(decision, event, rule) is None:
+                ending.end_rule(decision, event, number, "expired", GONE)
+            elif rule.stage == "false":
+                judge(decision, event, number)
+
+
 def look_at_loose(decision: ServerDecision) -> None:
     """Bring the rules of events that are taken in no state any more to where they stand."""
     while decision.loose:

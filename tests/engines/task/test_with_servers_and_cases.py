@@ -289,3 +289,25 @@ def test_KA10_a_task_that_raises_at_itself_goes_on() -> None:
     (one,) = said.at_work("g.one")
     said.asks(one, "raise-edge", event="go")
     assert (said.state(one), said.state(case)) == ("done", "committed")
+
+
+def test_KA28_an_object_that_events_bring_back_again_and_again_is_held() -> None:
+    said = Works("""
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { raise(two, ev, object); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT ev CONDITION ACTION { if (obj.x) exec("true"); }
+    ON EVENT end GOTO COMMIT
+""")
+    said.put("g.two", "<o/>")
+    case = said.put("g.one", "<o/>")
+    (member,) = said.states[case].members.values()
+    assert (member.state, said.error()["type"]) == ("held", "visits")
