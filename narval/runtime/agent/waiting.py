@@ -85,7 +85,7 @@ class Signals:
     def __init__(self) -> None:
         self.standing: dict[str, int] = {}
         self.gone: frozenset[str] = frozenset()
-        self._heard: dict[int, dict[str, int]] = {}
+        self.heard: dict[int, dict[str, int]] = {}
         """By the run that is to answer, the calls, each with the run that made it."""
 
     def hearer(self, call: Call) -> int:
@@ -99,19 +99,19 @@ class Signals:
 
     def add(self, hearer: int, call: str, caller: int) -> None:
         """Wait for an answer."""
-        self._heard.setdefault(hearer, {})[call] = caller
+        self.heard.setdefault(hearer, {})[call] = caller
 
     def settle(self, hearer: int, call: str) -> int:
         """Wait for an answer no more; the run that did, or 0 if none does."""
-        waiting = self._heard.get(hearer, {})
+        waiting = self.heard.get(hearer, {})
         caller = waiting.pop(call, 0)
         if not waiting:
-            self._heard.pop(hearer, None)
+            self.heard.pop(hearer, None)
         return caller
 
     def ended(self, hearer: int) -> Mapping[str, int]:
         """Wait no more for a run that is over: the calls it has not answered, each with who made it."""
-        return self._heard.pop(hearer, {})
+        return self.heard.pop(hearer, {})
 
 
 def unanswered(hearer: int) -> Failure:
