@@ -213,6 +213,69 @@ def test_K58_K69_a_dead_program_leaves_a_trace_and_its_object_goes_back(narval: 
         assert (status, f"narval why {run}" in said) == (1, True)
 
 
+def test_K21_what_is_put_before_the_first_start_is_there_then(narval: Narval) -> None:
+    case = put(narval)
+    handle = says(narval, "init", "w.scan")[1]
+    assert says(narval, "get", "--task", handle)[1].startswith("narval: no daemon runs")
+    with narval.running():
+        assert [row["case"] for row in narval.ask("task", "queue", "w.scan")] == [case]
+        assert says(narval, "get", "--task", handle)[1] == SHEET.decode()
+
+
+def test_K68_the_list_of_tasks_is_followed_as_it_changes(narval: Narval) -> None:
+    with narval.running():
+        following = subprocess.Popen(narval.line("task", "--follow"), stdout=subprocess.PIPE, text=True)
+        assert following.stdout is not None
+        handle = says(narval, "init", "w.scan")[1]
+        run = handle.partition(".")[0]
+        assert following.stdout.readline() == f"task {run} of w.scan waits\n"
+        put(narval)
+        says(narval, "get", "--task", handle)
+        assert following.stdout.readline().startswith(f"task {run} of w.scan is in scanning with object ")
+        says(narval, "down", "--task", handle)
+        assert following.stdout.readline() == f"task {run} of w.scan is over\n"
+        following.terminate()
+        following.communicate()
+
+
+def test_K58_a_program_that_waits_is_not_dead(narval: Narval) -> None:
+    with narval.running():
+        handle = says(narval, "init", "w.scan", "--lease", "1")[1]
+        waiting = subprocess.Popen(narval.line("task", "get", "--task", handle), stdout=subprocess.PIPE)
+        assert says(narval, "wait", "ev.check", "--timeout", "3", "--task", handle)[0] == 1
+        put(narval)
+        assert waiting.communicate(timeout=60)[0].strip() == SHEET
+
+
+def test_K53_who_waits_again_after_a_kill_hears_of_the_event(narval: Narval) -> None:
+    daemon = narval.daemon()
+    assert daemon.stdout is not None
+    assert b"ready" in daemon.stdout.readline()
+    handle = says(narval, "init", "w.scan")[1]
+    waiting = subprocess.Popen(
+        narval.line("task", "wait", "ev.check", "--task", handle), stderr=subprocess.PIPE
+    )
+    until(lambda: waits(narval) == 1, "it waits")
+    daemon.kill()
+    daemon.communicate()
+    assert b"the daemon" in waiting.communicate(timeout=60)[1]
+    assert waiting.returncode == 3
+    with narval.running():
+        again = subprocess.Popen(
+            narval.line("task", "wait", "ev.check", "--task", handle), stdout=subprocess.PIPE
+        )
+        until(lambda: waits(narval) == 2, "it waits again")
+        assert says(narval, "raise", "w.scan", "ev.check", "good")[0] == 0
+        assert again.communicate(timeout=60)[0].strip() == b"good"
+
+
+def waits(narval: Narval) -> int:
+    """The waits for events of w.scan that were recorded so far."""
+    rows = narval.ask("runs", "--kind", "task-server")
+    run = next(row["eid"] for row in rows if row["name"] == "w.scan")
+    return narval("history", str(run)).stdout.count(b"WaitParked")
+
+
 def test_K57_an_object_is_kept_over_a_kill(narval: Narval) -> None:
     daemon = narval.daemon()
     assert daemon.stdout is not None

@@ -32,9 +32,12 @@ def begin_end(
                 decision.command(commands.CancelCall(call))
         moves.give_up(decision, *_UNDER_WAY)
     is_there = bool(state.object) and state.stage in ("busy", "entered", "routes") and not state.compensates
-    for signal in tuple(state.line):
+    for signal, kept in tuple(state.line.items()):
         decision.change(SignalLeft(signal))
-        decision.turn_down(signal, "over", f"instance {state.eid} ends: {outcome}")
+        if kept.name == "act":
+            decision.ask(commands.Answer(signal, {"state": False}))
+        else:
+            decision.turn_down(signal, "over", f"instance {state.eid} ends: {outcome}")
     decision.answer_asker()
     decision.change(EndingBegan(decision.event.at, outcome, why, bool(gives_back) and is_there, error))
 

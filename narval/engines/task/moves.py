@@ -24,6 +24,10 @@ MOST_MOVES = 1000
 """So many states may be entered in one advance: a script that asserts in a circle is stopped."""
 
 
+MOST_SCRIPTS = 100
+"""So many scripts may wait for one another, in each of which another state was asserted."""
+
+
 def move(decision: InstanceDecision, target: str) -> None:
     """Leave the state for another, along an edge. Raises ScriptFault where there is none."""
     state = decision.state.state
@@ -34,8 +38,8 @@ def move(decision: InstanceDecision, target: str) -> None:
         there = ", ".join(sorted(edges)) or "none"
         raise ScriptFault("no-edge", f"no edge leads from {state} to {target}; those that do lead to {there}")
     decision.moves += 1
-    if decision.moves > MOST_MOVES:
-        raise ScriptFault("endless", f"{MOST_MOVES} states were entered at once, and no end of it")
+    if decision.moves > MOST_MOVES or len(decision.state.frames) > MOST_SCRIPTS:
+        raise ScriptFault("endless", "scripts assert states again and again, and there is no end of it")
     if found is not None and found.on_leaving:
         decision.change(ScriptBegan(ScriptFrame("leaving", state, target)))
     else:
@@ -102,7 +106,7 @@ def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") ->
     """Answer the server: the action of its event is done, or failed; what was carried may be kept."""
     state = decision.state
     routes = tuple(route for route in state.routes if route.object == frame.carried and frame.carried)
-    kept = bool(frame.carried) and (state.object == frame.carried or bool(routes and not why))
+    kept = frame.adopted or bool(routes and not why)
     if routes:
         if frame.case and not why:
             tell_routes(decision, frame.case, routes, frame.carried)

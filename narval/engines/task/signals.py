@@ -32,6 +32,8 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
     elif event.name == "gone":
         _forget(decision, str(event.arguments.get("signal", "")))
+    elif event.name == "act" and event.sender and (state.over or state.outcome):
+        decision.answer(event, state=False)
     elif state.over or state.outcome:
         decision.refuse(event, "over", f"instance {state.eid} is {state.status}; begin another")
     elif event.name in _AT_ONCE:
@@ -107,9 +109,10 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     carried, case = _number(said, "object"), _number(said, "case")
     if carried:
         decision.add_to_context((carried,))
-        if not state.object:
-            decision.adopt(carried, case)
-    frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal)
+    adopts = bool(carried) and not state.object
+    if adopts:
+        decision.adopt(carried, case)
+    frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
     decision.change(ScriptBegan(frame))
 
 
@@ -206,7 +209,8 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     """Go to a terminal state whatever edges there are (K16)."""
     target = decision.named(_text(event.arguments, "state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
-        decision.refuse(event, "no-state", f"expected a terminal state, got {target!r:.80}")
+        ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
+        decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
     elif decision.state.stage != "busy":
         decision.refuse(event, "no-object", "it is at work on nothing that could be finished")
     else:

@@ -34,8 +34,8 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A script under way: that of a state or, of a rule, of an event; `to` is the state a LEAVE leads to.
 
     An action knows the `parameters` of its event, the object that is `carried` and that one's `case`, and the
-    `signal` to be answered. `position` is that of the next statement. It waits for `call`, if one is under
-    way, which has `reserved` elements.
+    `signal` to be answered; the instance may have `adopted` the object. `position` is that of the next
+    statement. It waits for `call`, if one is under way, which has `reserved` elements.
     """
 
     kind: ScriptKind
@@ -50,6 +50,7 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     position: tuple[int, ...] = (0,)
     call: str = ""
     reserved: tuple[int, ...] = ()
+    adopted: bool = False
 
 
 class KeptSignal(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

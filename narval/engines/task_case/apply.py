@@ -59,7 +59,7 @@ def _place(state: CaseState, identity: int, to: str, at: float) -> Member:
 def _goes_to(state: CaseState, identity: int, to: str, at: float, type: str) -> Member:
     member = _place(state, identity, to, at)
     member.type, member.instance, member.event, member.why, member.error = type, 0, "", "", 0
-    member.routes = None
+    member.routes, member.divisions = None, ()
     return member
 
 
@@ -231,7 +231,8 @@ def _chain_ended(state: CaseState, change: ChainEnded) -> None:
 
 
 def _routes_kept(state: CaseState, change: RoutesKept) -> None:
-    state.members[change.object].routes = change.routes
+    member = state.members[change.object]
+    member.routes, member.divisions = change.routes, change.divisions
 
 
 def _waiter_gone(state: CaseState, change: WaiterGone) -> None:

@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from narval.engines.run_state import RunBegan, RunChange
 
+Routes = tuple[tuple[str, int], ...]
+"""The types that objects go to, each with the object as it is now."""
+
+Divisions = tuple[tuple[int, tuple[int, ...]], ...]
+"""Objects, each with the parts or copies that were made of it."""
+
 
 class CaseChange(RunChange, frozen=True):
     """A fact that changes a case."""
@@ -182,10 +188,11 @@ class ChainEnded(CaseChange, frozen=True):
 
 
 class RoutesKept(CaseChange, frozen=True):
-    """The ways of an aborted object by its script, pairs of type and object: it goes once all is undone."""
+    """The ways of an aborted object by its script, and its parts: it goes once all is undone."""
 
     object: int
-    routes: tuple[tuple[str, int], ...] = ()
+    routes: Routes = ()
+    divisions: Divisions = ()
 
 
 class WaiterGone(CaseChange, frozen=True):

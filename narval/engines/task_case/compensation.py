@@ -165,7 +165,7 @@ def _end(decision: CaseDecision) -> None:
         member = state.members[identity]
         definition = decision.find_type(member.type)
         if member.routes and not state.cancelled:
-            decision.route(member.routes)
+            decision.follow(identity, member.divisions, member.routes)
         elif (
             state.cancelled
             or member.routes is not None

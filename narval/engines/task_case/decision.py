@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines import commands
 from narval.engines.commands import SIGNAL
@@ -12,9 +10,12 @@ from narval.engines.events import Plain
 from narval.engines.task_case.changes import (
     CaseChange,
     CaseOver,
+    Divisions,
+    ObjectDivided,
     ObjectEnded,
     ObjectHeld,
     ObjectPut,
+    Routes,
 )
 from narval.engines.task_case.state import UNDER_WAY, CaseState
 
@@ -79,10 +80,17 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         call = self.identifier()
         self.ask(commands.Call(call, SIGNAL, type, str(identity), elements=(object,), payload=payload))
 
-    def route(self, routes: Sequence[tuple[str, int]]) -> None:
-        """Put each object to the type where it is to go."""
-        for type, object in routes:
-            self.put(self.state.objects[object], type)
+    def follow(self, identity: int, divisions: Divisions, routes: Routes) -> bool:
+        """Let an object go on, and hold parts that no script has routed; True if it is left where it is."""
+        objects, type = self.state.objects, self.state.members[identity].type
+        for object, parts in divisions:
+            self.change(ObjectDivided(self.event.at, objects[object], parts))
+        on_its_way = {objects[object] for object in (*dict(divisions), *(object for _, object in routes))}
+        for to, object in routes:
+            self.put(objects[object], to)
+        for part in (part for _, parts in divisions for part in parts if part not in on_its_way):
+            self.hold(part, "", "no-route", f"no script of {type} routes it; name the type where it goes")
+        return identity not in on_its_way
 
     # --- what cannot go on ------------------------------------------------------------------------------
 

@@ -43,16 +43,16 @@ def _is_at(member: Member) -> bool:
 
 def _edges(state: CaseState) -> Iterator[GraphEdge]:
     """The ways from type to type: of an object between its steps, and of parts from where they were made."""
-    seen = set[tuple[str, str, str]]()
+    ways: dict[tuple[str, str], dict[int, str]] = {}
     for identity, member in state.members.items():
-        ways = [state.trail[number].type for number in member.steps]
-        before = _origin(state, identity)
-        stops = [*before, *ways, *([member.type] if _is_at(member) else [])]
-        label = f"{member.ordinal}/{member.count}" if member.count else ""
-        for start, end in pairwise(stops):
-            if (start, end, label) not in seen:
-                seen.add((start, end, label))
-                yield GraphEdge(start, end, "taken", label or None)
+        passed = [state.trail[number].type for number in member.steps]
+        stops = [*_origin(state, identity), *passed, *([member.type] if _is_at(member) else [])]
+        label = f"part {member.ordinal}" if member.count else ""
+        for way in pairwise(stops):
+            ways.setdefault(way, {})[identity] = label
+    for (start, end), labels in ways.items():
+        label = f"{len(labels)} objects" if len(labels) > 1 else next(iter(labels.values()))
+        yield GraphEdge(start, end, "taken", label or None)
 
 
 def _origin(state: CaseState, identity: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -11,27 +11,18 @@ from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION
 from narval.engines.events import Failure, Plain, Signalled
 from narval.engines.task_case import compensation
 from narval.engines.task_case.changes import (
-    ObjectDivided,
+    Divisions,
     ObjectLeft,
     ObjectMerged,
     ObjectMoved,
+    Routes,
     RoutesKept,
     VersionTold,
 )
-from narval.engines.task_case.decision import CaseDecision
+from narval.engines.task_case.decision import MOST_VISITS, CaseDecision
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
 """The states of an object whose way is decided by what tasks do with it."""
-
-Routes = tuple[tuple[str, int], ...]
-"""The types that objects go to, each with the object as it is now."""
-
-
-class Divided(NamedTuple):
-    """An object, and the parts or copies that were made of it."""
-
-    object: int
-    parts: tuple[int, ...]
 
 
 class MisdirectedError(Exception):
@@ -105,7 +96,7 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
     if result == COMMIT:
         decision.end_object(identity, "committed")
         return
-    left = _follow(decision, identity, divided, routes)
+    left = decision.follow(identity, divided, routes)
     if left and result == EXCEPTION:
         decision.except_from(identity, type, "exception", why or f"{type} came to {EXCEPTION}")
     elif left:
@@ -124,9 +115,9 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
     _check(decision, identity, member.now, divided, routes)
     decision.answer(event)
     if member.state == "aborting":
-        decision.change(RoutesKept(identity, routes))
+        decision.change(RoutesKept(identity, routes, divided))
     elif member.state in (*GOES_ON, "leaving"):
-        is_left = _follow(decision, identity, divided, routes)
+        is_left = decision.follow(identity, divided, routes)
         if is_left and member.state == "leaving":
             decision.end_object(identity, "aborted", state.why)
 
@@ -140,6 +131,11 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
         type = _text(said.get("type")) or decision.state.members[identity].type
         carried = said.get("event")
         decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        if not carried and decision.visits(identity, type) > MOST_VISITS:
+            why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
+            object = decision.state.members[identity].now
+            decision.tell(identity, type, "withdraw", {"object": object, "why": why})
+            decision.except_from(identity, type, "visits", why)
     decision.answer(event)
 
 
@@ -182,26 +178,7 @@ def lost(decision: CaseDecision, event: Signalled) -> None:
 # --- inside -----------------------------------------------------------------------------------------------
 
 
-def _follow(decision: CaseDecision, identity: int, divided: tuple[Divided, ...], routes: Routes) -> bool:
-    """Let an object go on, and hold parts of it that no script has routed; True if it is left where it is."""
-    objects, members = decision.state.objects, decision.state.members
-    for object, parts in divided:
-        decision.change(ObjectDivided(decision.event.at, objects[object], parts))
-    on_its_way = {objects[object] for _, object in routes} | {objects[object] for object, _ in divided}
-    type = members[identity].type
-    decision.route(routes)
-    for _, parts in divided:
-        for part in parts:
-            if part not in on_its_way:
-                decision.hold(
-                    part, "", "no-route", f"no script of {type} routes it; name the type where it goes"
-                )
-    return identity not in on_its_way
-
-
-def _check(
-    decision: CaseDecision, identity: int, now: int, divided: tuple[Divided, ...], routes: Routes
-) -> None:
+def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
     """Raise MisdirectedError if routes are not of this object and its parts, each once."""
     known = {now, *(eid for _, parts in divided for eid in parts)}
     seen = set[int]()
@@ -233,19 +210,19 @@ def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
         decision.change(VersionTold(identity, object))
 
 
-def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> tuple[Divided, ...]:
+def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
     """The objects that were divided, each before its parts. Raises MisdirectedError."""
     given = said.get("parts")
-    found = list[Divided]()
+    found = list[tuple[int, tuple[int, ...]]]()
     members = decision.state.members
     for whole, parts in given.items() if isinstance(given, dict) else ():
         object, eids = int(whole), _numbers(parts)
         if any(eid in members for eid in eids):
             raise MisdirectedError("known-object", f"the parts of object {object} are in the case already")
         if object in (now, identity, members[identity].now):
-            found.insert(0, Divided(now, eids))
+            found.insert(0, (now, eids))
         else:
-            found.append(Divided(object, eids))
+            found.append((object, eids))
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from narval.engines.run_state import Moves, RunState
+from narval.engines.task_case.changes import Divisions, Routes
 
 MOVES: Mapping[str, frozenset[str]] = {
     "ready": frozenset({"active", "failed", "cancelled"}),
@@ -44,7 +45,8 @@ class Member(msgspec.Struct, omit_defaults=True):
     One of several `parts` or copies has a `parent`, an `ordinal` among them from 1, and their `count`. While
     its state is "parts" it goes on as these, of which `open` are not over. `composing` of them wait for the
     others, and `missing` is the first of them that will not come. `visits` are by type (KA28), `steps` the
-    numbers of the steps of the trail that it made. `routes` are where it goes once all is undone.
+    numbers of the steps of the trail that it made. `routes` are where it goes once all is undone, or the
+    parts of its `divisions`.
     """
 
     now: int
@@ -66,7 +68,8 @@ class Member(msgspec.Struct, omit_defaults=True):
     composing: int = 0
     missing: int = 0
     signal: str = ""
-    routes: tuple[tuple[str, int], ...] | None = None
+    routes: Routes | None = None
+    divisions: Divisions = ()
 
     @property
     def is_over(self) -> bool:

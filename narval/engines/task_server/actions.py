@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from narval.engines.events import Returned
 from narval.engines.task_server import ending
-from narval.engines.task_server.changes import WorkerAt, WorkerLeft
+from narval.engines.task_server.changes import InstanceAt, InstanceLeft
 from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.line import ArrivalLine
 from narval.engines.task_server.rules import back, begin, judge
@@ -21,16 +21,16 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
         ending.end_rule(decision, event, number, "cancelled", "the action was given up")
     elif problem is not None and problem.kind == "unknown-target":
         why = f"instance {receiver} is gone"
-        if receiver in decision.state.workers:
-            decision.change(WorkerLeft(decision.now, receiver, why))
+        if receiver in decision.state.at_work:
+            decision.change(InstanceLeft(decision.now, receiver, why))
             abandon(decision, receiver)
         back(decision, event, number, why)
     elif problem is not None:
         _end_action(decision, event, number, "failed", problem.message)
     elif value.get("state") is False:
-        worker = decision.state.workers.get(receiver)
-        if worker is not None and worker.state == rule.state:  # it will tell where it is again
-            away = WorkerAt(decision.now, receiver, "", worker.object, worker.case, worker.call)
+        entry = decision.state.at_work.get(receiver)
+        if entry is not None and entry.state == rule.state:  # it will tell where it is again
+            away = InstanceAt(decision.now, receiver, "", entry.object, entry.case, entry.call)
             decision.change(away)
         back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
     else:
@@ -67,19 +67,19 @@ def abandon(decision: ServerDecision, instance: int) -> None:
 def serve(decision: ServerDecision, instance: int) -> None:
     """Let an instance that is free do what waits for it, and be judged for what waits in its state."""
     state = decision.state
-    while (worker := state.workers.get(instance)) is not None and not worker.acting:
+    while (entry := state.at_work.get(instance)) is not None and not entry.acting:
         line = state.pending.get(instance)
         if line is None or line.first is None:
             break
         identifier, number = read_key(line.first)
         begin(decision, state.events[identifier], number)
-    worker = state.workers.get(instance)
-    if worker is None or not worker.state or worker.acting:
+    entry = state.at_work.get(instance)
+    if entry is None or not entry.state or entry.acting:
         return
     for lines in (state.open, state.picky):
-        waiting = lines.get(worker.state)
+        waiting = lines.get(entry.state)
         for key in _walk(waiting):
-            if state.present.get(worker.state) is None:
+            if state.present.get(entry.state) is None:
                 return
             identifier, number = read_key(key)
             judge(decision, state.events[identifier], number)

@@ -6,11 +6,14 @@ from msgspec.structs import replace
 
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
-from narval.engines.task_server.apply_events import put_worker
+from narval.engines.task_server.apply_events import put_instance
 from narval.engines.task_server.changes import (
     CalledOver,
     Enqueued,
+    InstanceAt,
     InstanceCalled,
+    InstanceJoined,
+    InstanceLeft,
     ObjectGiven,
     ObjectGone,
     ObjectSent,
@@ -24,11 +27,8 @@ from narval.engines.task_server.changes import (
     TickSet,
     WithdrawalBegan,
     WithdrawalEnded,
-    WorkerAt,
-    WorkerJoined,
-    WorkerLeft,
 )
-from narval.engines.task_server.state import CalledInstance, Queued, TaskServerState, Worker
+from narval.engines.task_server.state import CalledInstance, KnownInstance, Queued, TaskServerState
 
 
 def _began(state: TaskServerState, change: ServerBegan) -> None:
@@ -71,11 +71,11 @@ def _unhand(state: TaskServerState, eid: int) -> None:
 
 def _let_go(state: TaskServerState, instance: int) -> None:
     """Let an instance be without an object."""
-    worker = state.workers.get(instance)
-    if worker is not None and worker.object:
-        if state.given.get(worker.object) == str(instance):
-            del state.given[worker.object]
-        put_worker(state, instance, replace(worker, object=0, case=0))
+    entry = state.at_work.get(instance)
+    if entry is not None and entry.object:
+        if state.given.get(entry.object) == str(instance):
+            del state.given[entry.object]
+        put_instance(state, instance, replace(entry, object=0, case=0))
 
 
 def _taken_out(state: TaskServerState, eid: int) -> Queued | None:
@@ -92,8 +92,8 @@ def _taken_out(state: TaskServerState, eid: int) -> Queued | None:
 def _take_parked(state: TaskServerState, change: TakeParked) -> None:
     _let_go(state, change.instance)
     state.takers[change.instance] = change.signal
-    worker = replace(state.workers[change.instance], state="", take=change.signal, took="")
-    put_worker(state, change.instance, worker)
+    entry = replace(state.at_work[change.instance], state="", take=change.signal, took="")
+    put_instance(state, change.instance, entry)
 
 
 def _object_given(state: TaskServerState, change: ObjectGiven) -> None:
@@ -101,8 +101,8 @@ def _object_given(state: TaskServerState, change: ObjectGiven) -> None:
     queued = _taken_out(state, change.object) if change.object else None
     case = queued.case if queued is not None else 0
     given = {"object": change.object, "case": case, "take": "", "took": took}
-    worker = replace(state.workers[change.instance], state="", **given)
-    put_worker(state, change.instance, worker)
+    entry = replace(state.at_work[change.instance], state="", **given)
+    put_instance(state, change.instance, entry)
     if change.object:
         state.given[change.object] = str(change.instance)
 
@@ -141,31 +141,31 @@ def _withdrawal_ended(state: TaskServerState, change: WithdrawalEnded) -> None:
 # --- who works --------------------------------------------------------------------------------------------
 
 
-def _joined(state: TaskServerState, change: WorkerJoined) -> None:
-    worker = Worker(change.at, user=change.user, role=change.role, program=change.program)
-    put_worker(state, change.instance, worker)
+def _joined(state: TaskServerState, change: InstanceJoined) -> None:
+    entry = KnownInstance(change.at, user=change.user, role=change.role, program=change.program)
+    put_instance(state, change.instance, entry)
 
 
-def _worker_at(state: TaskServerState, change: WorkerAt) -> None:
-    worker = state.workers.get(change.instance, Worker(change.at, change.call))
+def _instance_at(state: TaskServerState, change: InstanceAt) -> None:
+    entry = state.at_work.get(change.instance, KnownInstance(change.at, change.call))
     if change.call in state.called:
         state.called[change.call] = replace(state.called[change.call], instance=change.instance)
-    elif change.object and change.object != worker.object:
-        if worker.object:
-            state.given.pop(worker.object, None)
+    elif change.object and change.object != entry.object:
+        if entry.object:
+            state.given.pop(entry.object, None)
         state.given[change.object] = str(change.instance)
-    now = replace(worker, state=change.state, object=change.object, case=change.case)
-    put_worker(state, change.instance, now)
+    now = replace(entry, state=change.state, object=change.object, case=change.case)
+    put_instance(state, change.instance, now)
 
 
-def _left(state: TaskServerState, change: WorkerLeft) -> None:
-    _forget_worker(state, change.instance)
+def _left(state: TaskServerState, change: InstanceLeft) -> None:
+    _forget_instance(state, change.instance)
 
 
-def _forget_worker(state: TaskServerState, instance: int) -> None:
+def _forget_instance(state: TaskServerState, instance: int) -> None:
     _let_go(state, instance)
     state.takers.pop(instance, None)
-    put_worker(state, instance, None)
+    put_instance(state, instance, None)
 
 
 def _called(state: TaskServerState, change: InstanceCalled) -> None:
@@ -183,7 +183,7 @@ def _over(state: TaskServerState, change: CalledOver) -> None:
     if state.given.get(called.object) == change.call:
         del state.given[called.object]
     if called.instance:
-        _forget_worker(state, called.instance)
+        _forget_instance(state, called.instance)
 
 
 def _tick_set(state: TaskServerState, change: TickSet) -> None:

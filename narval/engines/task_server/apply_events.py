@@ -27,12 +27,12 @@ from narval.engines.task_server.line import ArrivalLine
 from narval.engines.task_server.state import (
     EventRule,
     EventWaiter,
+    KnownInstance,
     Present,
     RaisedEvent,
     Stage,
     StoredEvent,
     TaskServerState,
-    Worker,
     rule_key,
 )
 
@@ -109,9 +109,9 @@ def _move(state: TaskServerState, event: int, number: int, stage: Stage | None) 
     if rule.call:
         state.acts.pop(rule.call, None)
         rule.call = ""
-        worker = state.workers.get(rule.receiver)
-        if worker is not None and worker.acting == key:
-            put_worker(state, rule.receiver, replace(worker, acting=""))
+        entry = state.at_work.get(rule.receiver)
+        if entry is not None and entry.acting == key:
+            put_instance(state, rule.receiver, replace(entry, acting=""))
     rule.watched = False
     if stage is not None:
         rule.stage = stage
@@ -162,7 +162,7 @@ def _began(state: TaskServerState, change: ActionBegan) -> None:
     rule.call = change.call
     state.acts[change.call] = key
     if rule.receiver:
-        put_worker(state, rule.receiver, replace(state.workers[rule.receiver], acting=key))
+        put_instance(state, rule.receiver, replace(state.at_work[rule.receiver], acting=key))
 
 
 def _back(state: TaskServerState, change: RuleBack) -> None:
@@ -230,23 +230,23 @@ def _wait_over(state: TaskServerState, change: WaitOver) -> None:
 # --- who is there -----------------------------------------------------------------------------------------
 
 
-def put_worker(state: TaskServerState, instance: int, worker: Worker | None) -> None:
+def put_instance(state: TaskServerState, instance: int, entry: KnownInstance | None) -> None:
     """Know an instance as it is now, or with None no more."""
-    before = state.workers.pop(instance, None)
+    before = state.at_work.pop(instance, None)
     if before is not None and (line := _line(state, before)) is not None:
         del line[bisect_left(line, instance)]
         if not (present := state.present[before.state]).idle and not present.busy:
             del state.present[before.state]
-    if worker is None:
+    if entry is None:
         return
-    state.workers[instance] = worker
-    if (line := _line(state, worker)) is not None:
+    state.at_work[instance] = entry
+    if (line := _line(state, entry)) is not None:
         insort(line, instance)
 
 
-def _line(state: TaskServerState, worker: Worker) -> list[int] | None:
+def _line(state: TaskServerState, entry: KnownInstance) -> list[int] | None:
     """The list in which an instance stands; None for one that is in no state with rules, or acting."""
-    if not worker.state or worker.acting:
+    if not entry.state or entry.acting:
         return None
-    present = state.present.setdefault(worker.state, Present())
-    return present.busy if worker.object else present.idle
+    present = state.present.setdefault(entry.state, Present())
+    return present.busy if entry.object else present.idle

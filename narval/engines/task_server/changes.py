@@ -117,7 +117,7 @@ class WithdrawalEnded(ServerChange, frozen=True):
 # --- who works --------------------------------------------------------------------------------------------
 
 
-class WorkerJoined(ServerChange, frozen=True):
+class InstanceJoined(ServerChange, frozen=True):
     """An instance works that somebody else has begun."""
 
     at: float
@@ -127,7 +127,7 @@ class WorkerJoined(ServerChange, frozen=True):
     program: bool = False
 
 
-class WorkerAt(ServerChange, frozen=True):
+class InstanceAt(ServerChange, frozen=True):
     """An instance is in a state that has rules, or in none; `call` began it, if the server did."""
 
     at: float
@@ -138,7 +138,7 @@ class WorkerAt(ServerChange, frozen=True):
     call: str = ""
 
 
-class WorkerLeft(ServerChange, frozen=True):
+class InstanceLeft(ServerChange, frozen=True):
     """An instance works no more."""
 
     at: float

@@ -29,7 +29,7 @@ from narval.engines.task_server.explain import parts as parts
 from narval.engines.task_server.explain import render as render
 from narval.engines.task_server.explain import waiting_for as waiting_for
 from narval.engines.task_server.graph import graph as graph
-from narval.engines.task_server.state import TaskServerState, read_key
+from narval.engines.task_server.state import RaisedEvent, TaskServerState, read_key
 from narval.engines.view import View
 
 kind = "task-server"
@@ -121,6 +121,7 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
         decision.change(ServerLoaded(decision.now))
         periodic.stop(decision)
     else:
+        rules.follow(decision)
         _load(decision)
 
 
@@ -151,7 +152,7 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
 }
 
 
-_FOR_PEOPLE = frozenset({"raise", "wait", "gone"})
+_FOR_PEOPLE = frozenset({"put", "raise", "wait", "gone"})
 """The signals that people and programs may give by `narval task`."""
 
 
@@ -170,17 +171,25 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
 
 
 def _woken(decision: ServerDecision, wake: str) -> None:
-    """Do what a moment was waited for."""
-    _, what, rest = wake.split("/", 2) if wake.count("/") == 2 else (*wake.split("/"), "")
+    """Do what a moment was waited for, if it is waited for still."""
+    _, what, rest = (*wake.split("/", 2), "")[:3]
     if what == periodic.EVERY:
         periodic.ticked(decision)
     elif what == waiting.WAIT:
         waiting.woken(decision, rest)
-    else:
-        rules.woken(decision, decision.state.events[int(what)], int(rest))
+    elif (found := _rule(decision, what, rest)) is not None:
+        rules.woken(decision, *found)
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:
     """Judge again what an element may have altered (KA4)."""
-    _, identifier, number = watch.split("/")
-    rules.judge(decision, decision.state.events[int(identifier)], int(number))
+    _, event, number = watch.split("/")
+    found = _rule(decision, event, number)
+    if found is not None and found[0].rules[found[1]].stage == "false":
+        rules.judge(decision, *found)
+
+
+def _rule(decision: ServerDecision, event: str, number: str) -> tuple[RaisedEvent, int] | None:
+    """The event, and the number of its rule; None if that is over."""
+    found = decision.state.events.get(int(event))
+    return (found, int(number)) if found is not None and int(number) in found.rules else None

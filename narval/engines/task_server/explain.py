@@ -13,7 +13,7 @@ from narval.definitions.task.definition import TaskDefinition
 from narval.definitions.task.windows import Interval
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.task_server.state import EventRule, RaisedEvent, TaskServerState, rule_key
+from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, TaskServerState, rule_key
 
 QUEUES = ("registered", "awaiting-condition", "awaiting-action")
 """The queues of events, in the order in which an event is in them (K62)."""
@@ -24,13 +24,13 @@ def render(definition: TaskDefinition, state: TaskServerState, context: Iterable
     root = etree.Element("task-server", name=definition.full_name, state=state.status)
     root.set("queue", str(len(state.queue)))
     root.set("events", str(len(state.events)))
-    root.set("workers", str(_working(state)))
+    root.set("instances", str(_working(state)))
     return etree.tostring(root, encoding="utf-8")
 
 
 def _working(state: TaskServerState) -> int:
     begun = sum(not called.instance for called in state.called.values())
-    return len(state.workers) + begun
+    return len(state.at_work) + begun
 
 
 def waiting_for(
@@ -79,7 +79,7 @@ def parts(definition: TaskDefinition, state: TaskServerState) -> dict[str, list[
     ]
     return {
         "queue": [*queue, *gathered],
-        "workers": list(_workers(state)),
+        "instances": list(_instances(state)),
         "events": [_event(event) for event in state.events.values()],
     }
 
@@ -89,15 +89,15 @@ def _object(state: TaskServerState, eid: int) -> dict[str, Any]:
     return {"at": queued.at, "case": queued.case}
 
 
-def _workers(state: TaskServerState) -> Iterator[dict[str, Any]]:
-    for instance, worker in state.workers.items():
+def _instances(state: TaskServerState) -> Iterator[dict[str, Any]]:
+    for instance, entry in state.at_work.items():
         yield {
             "id": str(instance),
-            "state": worker.state or "working",
-            "object": worker.object or None,
-            "user": worker.user or None,
-            "role": worker.role or None,
-            "since": worker.since,
+            "state": entry.state or "working",
+            "object": entry.object or None,
+            "user": entry.user or None,
+            "role": entry.role or None,
+            "since": entry.since,
         }
     for call, called in state.called.items():
         if not called.instance:
@@ -123,25 +123,35 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
     if identifier is None or not identifier.isdecimal():
         return None
     number = int(identifier)
-    if (event := state.events.get(number)) is not None:
-        return _why_event(event)
-    if number in state.queue:
+    event, entry = state.events.get(number), state.at_work.get(number)
+    found = {
+        "event": _why_event(event) if event is not None else "",
+        "object": _why_object(definition, state, number),
+        "instance": _why_instance(entry) if entry is not None else "",
+    }
+    told = {name: why for name, why in found.items() if why}
+    if len(told) > 1:
+        return "; ".join(f"{name} {number}: {why}" for name, why in told.items())
+    return next(iter(told.values()), None)
+
+
+def _why_object(definition: TaskDefinition, state: TaskServerState, eid: int) -> str:
+    if eid in state.queue:
         return f"it waits in the queue of {definition.full_name}: {_nobody(definition, state)}"
-    if (queued := state.objects.get(number)) is not None:
-        there = len(state.parts.get(queued.parent, ()))
-        missing = [
-            str(at) for at in range(1, queued.count + 1) if at not in state.parts.get(queued.parent, ())
-        ]
-        return (
-            f"{there} of the {queued.count} parts of {queued.parent} are here; missing: {', '.join(missing)}"
-        )
-    if number in state.carried:
-        return f"event {state.carried[number]} carries it"
-    if (worker := state.workers.get(number)) is not None:
-        if worker.acting:
-            return f"it does the action of event {worker.acting.partition('/')[0]}"
-        return "it waits for an object" if worker.take else f"it works on {worker.object or 'no object'}"
-    return None
+    if (queued := state.objects.get(eid)) is not None:
+        there = state.parts.get(queued.parent, {})
+        missing = [str(at) for at in range(1, queued.count + 1) if at not in there]
+        here = f"{len(there)} of the {queued.count} parts of {queued.parent} are here"
+        return f"{here}; missing: {', '.join(missing)}"
+    if eid in state.carried:
+        return f"event {state.carried[eid]} carries it"
+    return ""
+
+
+def _why_instance(entry: KnownInstance) -> str:
+    if entry.acting:
+        return f"it does the action of event {entry.acting.partition('/')[0]}"
+    return "it waits for an object" if entry.take else f"it works on {entry.object or 'no object'}"
 
 
 def _nobody(definition: TaskDefinition, state: TaskServerState) -> str:

@@ -15,9 +15,9 @@ def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
     counts = dict.fromkeys(QUEUES, 0)
     for event in state.events.values():
         counts[event.queue] += 1
-    nodes = [_node("queue", len(state.queue)), _node("workers", len(state.workers) + len(state.called))]
+    nodes = [_node("queue", len(state.queue)), _node("instances", len(state.at_work) + len(state.called))]
     nodes += [_node(name, count) for name, count in counts.items()]
-    ways = [("queue", "workers"), *pairwise(QUEUES), (QUEUES[-1], "workers")]
+    ways = [("queue", "instances"), *pairwise(QUEUES), (QUEUES[-1], "instances")]
     return Graph(definition.full_name, (*nodes, *(GraphEdge(*way) for way in ways)))
 
 

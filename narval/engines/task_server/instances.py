@@ -10,11 +10,11 @@ from narval.engines.task_server import actions, queue, rules
 from narval.engines.task_server.changes import (
     CalledOver,
     CarriedTaken,
+    InstanceAt,
     InstanceCalled,
+    InstanceJoined,
+    InstanceLeft,
     ObjectGone,
-    WorkerAt,
-    WorkerJoined,
-    WorkerLeft,
 )
 from narval.engines.task_server.decision import ServerDecision, number, text
 
@@ -25,17 +25,17 @@ STEP = "instance"
 def join(decision: ServerDecision, event: Signalled) -> None:
     """Know an instance that somebody else has begun."""
     instance = number(event, "instance") or event.sender
-    if instance not in decision.state.workers:
+    if instance not in decision.state.at_work:
         program = event.arguments.get("program") is True
         user, role = text(event, "user"), text(event, "role")
-        decision.change(WorkerJoined(decision.now, instance, user, role, program))
+        decision.change(InstanceJoined(decision.now, instance, user, role, program))
     decision.answer(event)
 
 
 def at(decision: ServerDecision, event: Signalled) -> None:
     """Know in which state that has rules an instance is, and let it be judged for what waits there."""
     instance, state = number(event, "instance") or event.sender, decision.state
-    known = state.workers.get(instance)
+    known = state.at_work.get(instance)
     call = known.call if known is not None else _call_of(decision, instance)
     decision.answer(event)
     if known is None and not call:
@@ -45,7 +45,7 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     had, _ = held_by(decision, instance)
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
-    decision.change(WorkerAt(decision.now, instance, where, eid, case, call))
+    decision.change(InstanceAt(decision.now, instance, where, eid, case, call))
     actions.serve(decision, instance)
 
 
@@ -55,8 +55,8 @@ def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
     called = state.called.get(_call_of(decision, instance))
     if called is not None:
         return called.object, called.case
-    worker = state.workers.get(instance)
-    return (worker.object, worker.case) if worker is not None else (0, 0)
+    entry = state.at_work.get(instance)
+    return (entry.object, entry.case) if entry is not None else (0, 0)
 
 
 def _call_of(decision: ServerDecision, instance: int) -> str:
@@ -69,7 +69,7 @@ def down(decision: ServerDecision, event: Signalled) -> None:
     """Know an instance no more, and take back what it gives back: the object as it is now."""
     state, instance = decision.state, number(event, "instance") or event.sender
     eid, (had, case) = number(event, "object"), held_by(decision, instance)
-    if instance in state.workers:
+    if instance in state.at_work:
         leave(decision, instance, "down")
     is_withdrawn = any(gone == had for _, gone in state.withdrawing.values())
     if eid and had and not is_withdrawn:
@@ -81,18 +81,18 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
     """Know an instance no more; what it was to do is judged again as its time comes."""
-    decision.change(WorkerLeft(decision.now, instance, why))
+    decision.change(InstanceLeft(decision.now, instance, why))
     actions.abandon(decision, instance)
 
 
 def gone(decision: ServerDecision, instance: int, signal: str) -> None:
     """Know an instance no more that gave up asking for an object, be it that it was given one meanwhile."""
-    worker = decision.state.workers.get(instance)
-    if worker is None or signal not in (worker.take, worker.took):
+    entry = decision.state.at_work.get(instance)
+    if entry is None or signal not in (entry.take, entry.took):
         return
     leave(decision, instance, "its program is gone")
-    if worker.object and signal == worker.took:
-        queue.enqueue(decision, worker.object, worker.case, front=True)
+    if entry.object and signal == entry.took:
+        queue.enqueue(decision, entry.object, entry.case, front=True)
 
 
 # --- instances that the server calls ----------------------------------------------------------------------

@@ -48,7 +48,7 @@ def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterabl
     wake = rule.wake
     if decision.fired != key or wake is None or decision.view.was_missed(wake):
         return decision.now
-    found = inside(windows, wake)
+    found = inside(windows, wake) if inside(windows, decision.now) is None else None
     return wake if found is not None and is_instant(found) else decision.now
 
 

@@ -8,6 +8,7 @@ from narval.engines import commands
 from narval.engines.events import Plain, Returned, Signalled
 from narval.engines.task_server import ending
 from narval.engines.task_server.changes import (
+    CarriedTaken,
     Enqueued,
     ObjectGiven,
     ObjectGone,
@@ -28,8 +29,10 @@ def put(decision: ServerDecision, event: Signalled) -> None:
         decision.refuse(event, "no-queue", f"{decision.definition.full_name} is an event; put it at a task")
         return
     decision.answer(event)
-    if not eid or eid in state.objects or eid in state.carried:
+    if not eid or eid in state.objects:
         return
+    if eid in state.carried:  # the action of the event has routed it here
+        decision.change(CarriedTaken(decision.now, state.carried[eid], decision.definition.full_name))
     parent, ordinal, count = number(event, "parent"), number(event, "ordinal"), number(event, "count")
     front = event.arguments.get("front") is True
     if decision.definition.composed_from and parent and count:
@@ -81,15 +84,15 @@ def _merge(decision: ServerDecision, parent: int) -> None:
 def take(decision: ServerDecision, event: Signalled) -> None:
     """Have an instance wait for an object; one that the server has called is answered at once."""
     state, instance = decision.state, number(event, "instance") or event.sender
-    worker = state.workers.get(instance)
-    if worker is None:
+    entry = state.at_work.get(instance)
+    if entry is None:
         decision.refuse(event, "not-joined", f"instance {instance} has not joined this type; join first")
         return
-    if worker.take:
+    if entry.take:
         decision.refuse(event, "not-listening", "it waits for an object already; wait for that answer")
         return
     decision.change(TakeParked(decision.now, instance, event.signal))
-    if worker.call and not next_object(decision):
+    if entry.call and not next_object(decision):
         _give(decision, instance, 0)
 
 

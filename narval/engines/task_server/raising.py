@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from narval.definitions.task.definition import Rule
+from functools import lru_cache
+
+from narval.definitions.task.definition import Rule, TaskDefinition
 from narval.definitions.task.windows import windows
 from narval.engines.events import Signalled
 from narval.engines.task_server import ending, rules, waiting
@@ -17,7 +19,7 @@ Answering = list[tuple[str, int, Rule]]
 def raise_event(decision: ServerDecision, event: Signalled) -> None:
     """Register an event; who raises a synchronous one is answered at its end."""
     name, given = text(event, "event"), texts(event, "parameters")
-    found = answering(decision, name)
+    found = answering(decision.definition, name)
     problem = _fault(decision, name, given, found, number(event, "object"))
     if problem is None:
         try:
@@ -32,9 +34,9 @@ def raise_event(decision: ServerDecision, event: Signalled) -> None:
     register(decision, change)
 
 
-def answering(decision: ServerDecision, name: str) -> Answering:
+@lru_cache(maxsize=256)
+def answering(definition: TaskDefinition, name: str) -> Answering:
     """The rules of all states that answer an event."""
-    definition = decision.definition
     if definition.rule is not None:
         return [("", 0, definition.rule)] if name in (definition.rule.event, definition.name) else []
     return [

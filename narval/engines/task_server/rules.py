@@ -36,7 +36,7 @@ from narval.engines.task_server.moments import (
     upcoming,
     wake_name,
 )
-from narval.engines.task_server.state import EventRule, RaisedEvent, Worker, rule_key
+from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.memory.patterns.pattern import Bound
 
 GONE = "the type has no such rule any more"
@@ -111,12 +111,12 @@ def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Itera
     present = decision.state.present.get(state)
     for line in (present.idle, present.busy) if present is not None else ():
         for instance in line:
-            if _is_meant(event, decision.state.workers[instance]):
+            if _is_meant(event, decision.state.at_work[instance]):
                 yield instance
 
 
-def _is_meant(event: RaisedEvent, worker: Worker) -> bool:
-    return (not event.users or worker.user in event.users) and (not event.roles or worker.role in event.roles)
+def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
+    return (not event.users or entry.user in event.users) and (not event.roles or entry.role in event.roles)
 
 
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -135,7 +135,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         elif found.condition is False:
             held = False
         else:
-            eid = decision.state.workers[instance].object if instance else 0
+            eid = decision.state.at_work[instance].object if instance else 0
             tried.append(bound(decision, event, found, found.condition, eid))
             held = holds(decision, tried[-1])
         receiver = instance
@@ -263,10 +263,10 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Have the action done; its receiver says if it is in the state still (KA5)."""
     rule, state = event.rules[number], decision.state
     receiver = rule.receiver
-    if receiver and receiver not in state.workers:
+    if receiver and receiver not in state.at_work:
         back(decision, event, number, f"instance {receiver} is gone")
         return
-    if receiver and state.workers[receiver].acting:
+    if receiver and state.at_work[receiver].acting:
         decision.change(ActionDue(decision.now, event.id, number))
         return
     found = rule_of(decision, event, rule)
@@ -310,6 +310,18 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
         look(decision, event, number)
     else:
         decision.loose.append(event.id)
+
+
+def follow(decision: ServerDecision) -> None:
+    """Go by the rules as the type has them now: those that it has no more are over."""
+    for event in list(decision.state.events.values()):
+        for number, rule in list(event.rules.items()):
+            if rule.stage == "acting" or number not in event.rules:
+                continue
+            if rule_of(decision, event, rule) is None:
+                ending.end_rule(decision, event, number, "expired", GONE)
+            elif rule.stage == "false":
+                judge(decision, event, number)
 
 
 def look_at_loose(decision: ServerDecision) -> None:

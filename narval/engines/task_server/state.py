@@ -33,7 +33,7 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: int = 0
 
 
-class Worker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that works: since when, in which state that has rules, on which object.
 
     `call` began it, if the server did. `acting` is the rule whose action it does, `take` the signal by which
@@ -166,7 +166,7 @@ class TaskServerState(RunState, omit_defaults=True):
     parts: dict[int, dict[int, int]] = {}
     carried: dict[int, int] = {}
     given: dict[int, str] = {}
-    workers: dict[int, Worker] = {}
+    at_work: dict[int, KnownInstance] = {}
     takers: dict[int, str] = {}
     called: dict[str, CalledInstance] = {}
     present: dict[str, Present] = {}
@@ -191,7 +191,7 @@ class TaskServerState(RunState, omit_defaults=True):
         """The number of objects, events and instances."""
         yield "queue", str(len(self.queue))
         yield "events", str(len(self.events))
-        yield "workers", str(len(self.workers) + len(self.called))
+        yield "instances", str(len(self.at_work) + len(self.called))
 
 
 def rule_key(event: int, number: int) -> str:

@@ -18,10 +18,14 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
     """Answer an instance once the event comes, at once with one for which nobody has waited."""
     name, instance, end = text(event, "event"), number(event, "instance"), event.arguments.get("end") is True
     if not _is_known(decision, name):
-        decision.refuse(
-            event, "no-rule", f"expected an event of {decision.definition.full_name}, got {name!r}"
+        known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
+        why = (
+            f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {known}"
         )
+        decision.refuse(event, "no-rule", why)
         return
+    if not event.sender:
+        _replace(decision, instance, ended(name) if end else name)
     stored = decision.state.stored.get(ended(name) if end else name)
     if stored:
         found = stored[0]
@@ -36,6 +40,13 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
     decision.change(WaitParked(decision.now, event.signal, instance, name, end, until))
     if until is not None:
         decision.command(commands.SetTimer(_wake(decision, event.signal), until, calendar=True))
+
+
+def _replace(decision: ServerDecision, instance: int, name: str) -> None:
+    """Forget an earlier wait of a program that waits again: since a restart nobody hears of that one."""
+    for signal in list(decision.state.waiters.get(name, ())):
+        if decision.state.waits[signal].instance == instance:
+            _end(decision, signal)
 
 
 def _is_known(decision: ServerDecision, name: str) -> bool:
@@ -66,7 +77,9 @@ def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool =
 
 def woken(decision: ServerDecision, signal: str) -> None:
     """End a wait whose moment has come."""
-    waiter = decision.state.waits[signal]
+    waiter = decision.state.waits.get(signal)
+    if waiter is None:
+        return
     if waiter.until is not None and decision.now < waiter.until:
         decision.command(commands.SetTimer(_wake(decision, signal), waiter.until, calendar=True))
         return

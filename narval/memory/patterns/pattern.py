@@ -327,18 +327,21 @@ class Bound:
         return None
 
     def plain(self) -> dict[str, Any]:
-        """The condition as plain data, for the store: elements by their eid."""
+        """The condition as plain data, for the store: elements by their eid, those not of memory as text."""
         return {
             "texts": [pattern.text for pattern in self.patterns],
             "namespaces": [pattern.namespaces for pattern in self.patterns],
-            "variables": {name: [element.eid for element in elements] for name, elements in self.variables},
+            "variables": {
+                name: [element.eid or element.xml.decode() for element in elements]
+                for name, elements in self.variables
+            },
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
         """The condition that `plain` describes; an element that was forgotten since is left out."""
         named = {
-            name: [found for eid in eids if (found := element(eid)) is not None]
+            name: [found for eid in eids if (found := _stored(eid, element)) is not None]
             for name, eids in plain["variables"].items()
         }
         return Condition(map(compile_pattern, plain["texts"], plain["namespaces"])).bind(named)
@@ -351,6 +354,10 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self.text}>"
+
+
+def _stored(found: int | str, element: Callable[[int], Element | None]) -> Element | None:
+    return Element(0, found.encode()) if isinstance(found, str) else element(found)
 
 
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:

@@ -18,6 +18,7 @@ from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError, WorkRefusedError
 from narval.memory.lineage import current
 from narval.operations.asker import PROGRAM, Asker
+from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import raise_if_over_limit
 from narval.operations.lookup import command
 from narval.operations.registry import operation
@@ -45,8 +46,8 @@ async def task_init(
     program counts as dead.
     """
     definition = type_of(daemon, name)
-    if definition.is_global:
-        raise TaskRefusedError("global-event", f"{name} is a global event: it is raised (narval task raise)")
+    if (refused := definition.cannot_take) is not None:
+        raise TaskRefusedError(*refused)
     if not lease > 0:
         raise RequestError(f"expected a lease of some seconds, got {lease:g}")
     user, role = _right(daemon, asker, definition, role)
@@ -66,7 +67,9 @@ async def task_init(
         assert begun is not None, definition.full_name
         return begun
 
-    run = await daemon.host.submit(work)
+    run: Run = await daemon.host.submit(work)
+    while not daemon.record_only and run.active and run.status == "ready":
+        await next_turn(daemon)
     return {"task": f"{run.eid}.{secret}", "run": run.eid, "type": run.name, "user": user, "role": role}
 
 
@@ -114,6 +117,8 @@ def instance_of(daemon: Daemon, task: str) -> Run:
         told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
         raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
     state = run.state
+    if run.status == "ready":
+        raise RequestError("no daemon runs: the task has not begun; start one with `narval run`")
     ours = isinstance(state, InstanceState) and hmac.compare_digest(state.handle, _hash_of(secret))
     calls = (daemon.host.dispatcher.outside_id(call) for call in run.calls)
     if not ours and not any(hmac.compare_digest(call.encode(), secret.encode()) for call in calls):
@@ -136,7 +141,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
     state = run.state
     if isinstance(state, InstanceState) and state.stage == "busy" and state.object:
         return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
-    answer = await told(daemon, asker, run, "get", {}, wait=wait) or {}
+    answer = await told(daemon, asker, run, "get", {}, wait=wait, program=run) or {}
     return _with_object(daemon, run, answer)
 
 
@@ -163,7 +168,7 @@ async def task_assert(
     It returns when the scripts of the states are through, or after `wait` seconds.
     """
     run = instance_of(daemon, task)
-    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait))
+    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait, program=run))
 
 
 def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
@@ -253,7 +258,7 @@ async def task_raise(
         return {**answer, "case": case}
     if run is not None:
         carried = {"type": definition.full_name, "event": event, "carries": with_object, **said}
-        found = await told(daemon, asker, run, "raise", carried, wait=wait)
+        found = await told(daemon, asker, run, "raise", carried, wait=wait, program=run)
     else:
         raised = {"event": event, "raiser": 0, "object": 0, "case": 0, **said}
         found = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
@@ -280,7 +285,7 @@ async def task_wait(
     until = daemon.rounds.clock.now() + timeout if timeout is not None else None
     arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
     server = server_of(daemon, type_of(daemon, run.name))
-    found = await told(daemon, asker, server, "wait", arguments, wait=wait) or {}
+    found = await told(daemon, asker, server, "wait", arguments, wait=wait, program=run) or {}
     return {
         "task": run.eid,
         "event": found.get("event"),

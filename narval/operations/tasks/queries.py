@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from narval.definitions.task.definition import TaskDefinition
+from narval.engines.task.engine import kind as instances
 from narval.engines.task.state import InstanceState
 from narval.engines.task_case.state import CaseState, Member, where
 from narval.engines.task_server.state import EventRule, RaisedEvent, TaskServerState
@@ -26,24 +27,64 @@ from narval.runtime.daemon.daemon import Daemon
 Form = dict[str, Any]
 
 
+class TasksAtWork:
+    """The instances that are not over, kept in step with them."""
+
+    def __init__(self) -> None:
+        self.eids: dict[int, None] = {}
+        self.version = 0
+        """A number that is another whenever an instance has changed."""
+
+    def put(self, eid: int, definition: TaskDefinition, state: InstanceState) -> None:
+        """Know an instance as it is now."""
+        self.version += 1
+        self.eids[eid] = None
+
+    def drop(self, eid: int) -> None:
+        """Know an instance no more; one that is not known is ignored."""
+        self.version += 1
+        self.eids.pop(eid, None)
+
+
 @operation("read")
 async def tasks(
-    daemon: Daemon, name: str | None = None, limit: int | None = None, before: int | None = None
+    daemon: Daemon,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+    known: list[list[Any]] | None = None,
+    wait: float = 0.0,
 ) -> list[dict[str, Any]]:
     """The instances that are at work (K61), of one type or of all: state, object, person.
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    It waits so many seconds for a list other than the `known` one: eid, state and object of each (K68).
     """
     if name is not None:
         type_of(daemon, name)
     if limit is not None and limit < 1:
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    at_work = daemon.host.listings.of(instances, TasksAtWork)
+    rows = await _at_work(daemon, at_work, name, limit, before)
+    while known is not None and wait > 0 and known_of(rows) == known:
+        version, wait = at_work.version, await daemon.host.turned(wait)
+        if daemon.host.listings.of(instances, TasksAtWork).version != version:
+            rows = await _at_work(daemon, at_work, name, limit, before)
+    return rows
+
+
+def known_of(rows: Iterable[Form]) -> list[list[Any]]:
+    """The eid, state and object of each instance in a list."""
+    return [[row["eid"], row["state"], row["object"]] for row in rows]
+
+
+async def _at_work(
+    daemon: Daemon, at_work: TasksAtWork, name: str | None, limit: int | None, before: int | None
+) -> list[Form]:
     active = daemon.agent.runs.active
-    eids = sorted(active, reverse=limit is not None)
-    found = (active[eid] for eid in eids if before is None or eid < before)
-    return await gathered(
-        (_task(run) if _is(run, InstanceState) and name in (None, run.name) else None for run in found), limit
-    )
+    eids = sorted(at_work.eids, reverse=limit is not None)
+    found = (active[eid] for eid in eids if eid in active and (before is None or eid < before))
+    return await gathered((_task(run) if name in (None, run.name) else None for run in found), limit)
 
 
 def _is(run: Run, state: type) -> bool:
@@ -182,11 +223,12 @@ async def task_where(daemon: Daemon, object: int) -> dict[str, Any]:
     the event that carries it; of one that was split, the places of its parts too.
     """
     run, state, identity = case_of(daemon, object)
-    return _place(run, state, identity)
+    return _place(daemon, run, state, identity)
 
 
-def _place(run: Run, state: CaseState, identity: int) -> Form:
+def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
     member = state.members[identity]
+    task = _worker(daemon, member) if member.state == "task" else None
     return {
         "object": identity,
         "now": member.now,
@@ -194,13 +236,23 @@ def _place(run: Run, state: CaseState, identity: int) -> Form:
         "state": member.state,
         "where": where(member),
         "type": member.type or None,
-        "task": member.instance or None,
+        "task": task,
         "event": member.event or None,
         "since": moment(member.since) if member.since else None,
         "why": member.why or None,
         "part_of": member.parent or None,
-        "parts": [_place(run, state, part) for part in _parts(state, member)],
+        "parts": [_place(daemon, run, state, part) for part in _parts(state, member)],
     }
+
+
+def _worker(daemon: Daemon, member: Member) -> int | None:
+    """The instance that has an object now; None while it is in the queue."""
+    for holder in daemon.agent.memory.contexts.holders(member.now):
+        run = daemon.agent.runs.active.get(holder)
+        state = run.state if run is not None and run.name == member.type else None
+        if isinstance(state, InstanceState) and member.now in (state.object, state.given):
+            return holder
+    return None
 
 
 def _parts(state: CaseState, member: Member) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,10 +12,11 @@ from narval.definitions.suggestions import closest
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines.commands import Answer
 from narval.engines.events import PersonsAct, Plain, Signalled
+from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError
 from narval.operations.asker import Asker
 from narval.operations.lookup import command
-from narval.runtime.agent.loop import Request
+from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.people.telling import say
@@ -51,11 +53,13 @@ async def told(
     arguments: dict[str, Plain],
     *,
     wait: float | None = 0.0,
+    program: Run | None = None,
 ) -> dict[str, Any] | None:
     """The answer of a run to what it is told, in this turn or within so many seconds (None: for as long as it
     takes); None where it has not come by then, and nobody waits for it any more.
 
-    Raises TaskRefusedError, and RequestError where no daemon runs.
+    The `program` that waits for it does not die meanwhile. Raises TaskRefusedError, and RequestError where no
+    daemon runs.
     """
     if not run.active:
         raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
@@ -77,7 +81,7 @@ async def told(
     try:
         await daemon.host.submit(tell)
         if not coming[0].done() and wait != 0.0:
-            await daemon.main_loop.wait_for(coming[0], wait)
+            await _come(daemon, coming[0], wait, program, signalled)
         if not coming[0].done() and not daemon.record_only:
             await daemon.host.submit(give_up)
     except asyncio.CancelledError:
@@ -95,3 +99,21 @@ async def told(
     if answer.problem is not None:
         raise TaskRefusedError(answer.problem.kind, answer.problem.message)
     return dict(answer.value or {})
+
+
+async def _come(
+    daemon: Daemon, coming: asyncio.Future[Answer], wait: float | None, program: Run | None, by: Signalled
+) -> None:
+    """Wait for an answer; the lease of the program that does is renewed before it ends (K58)."""
+    state = program.state if program is not None else None
+    lease = state.lease if isinstance(state, InstanceState) else 0.0
+    until = time.monotonic() + wait if wait is not None else None
+    while not coming.done():
+        left = until - time.monotonic() if until is not None else None
+        if left is not None and left <= 0:
+            return
+        await daemon.main_loop.wait_for(coming, min(filter(None, (left, lease / 2)), default=None))
+        if coming.done() or program is None or not lease or daemon.main_loop.is_stopped():
+            return
+        renewal = replace(by, name="renew", arguments={})
+        daemon.host.post(Delivery(program.eid, renewal))

@@ -22,7 +22,7 @@ from narval.engines.events import (
     Signalled,
     Started,
 )
-from narval.engines.registry import engine_of, engine_of_run, is_standing, runnable
+from narval.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
 from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
@@ -159,6 +159,8 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
     agent, given = transaction.agent, call.payload or {}
     hearer = agent.runs.active.get(agent.signals.hearer(call))
+    if hearer is None and not given.get("run"):
+        hearer = _standing_for(transaction, call.name)
     if hearer is None:
         whom = f"run {given['run']}" if given.get("run") else f"a standing run of {call.name}"
         problem = Failure("unknown-target", f"expected {whom} that is under way, and there is none")
@@ -173,6 +175,23 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     arguments: dict[str, Plain] = {**said, "from": run.eid}
     told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)
     agent.queue.append((0, hearer.eid, told))
+
+
+def _standing_for(transaction: Transaction, name: str) -> Run | None:
+    """The standing run of a definition, which begins now: a start had not come to that yet."""
+    for kind, run_kind in standing_kinds().items():
+        if (definition := transaction.agent.library.get(kind, name)) is not None:
+            return begin_standing(transaction, definition, run_kind)
+    return None
+
+
+def begin_standing(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
+    """Begin the standing run of a definition, which follows its current version."""
+    run = start_run(transaction, definition.full_name, definition=definition, run_kind=run_kind)
+    assert run is not None, definition
+    run.follow(definition)
+    transaction.agent.signals.standing[run.name] = run.eid
+    return run
 
 
 def take_back(transaction: Transaction, run: Run, call: Call) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from narval.definitions.library import Definition
 from narval.engines.events import Plain, Signalled
 from narval.engines.registry import standing_kinds
 from narval.runtime.agent.recovery import GONE
 from narval.runtime.agent.run import Run
+from narval.runtime.agent.runs import begin_standing
 from narval.runtime.agent.turn import Turn
 
 RELOAD = "reload"
@@ -24,7 +24,7 @@ def keep_standing(turn: Turn) -> None:
         for name, definition in definitions.items():
             run = agent.runs.active.get(signals.standing.get(name, 0))
             if run is None:
-                _begin(turn, definition, run_kind)
+                begin_standing(turn.transaction, definition, run_kind)
             elif run.digest != definition.digest or name in signals.gone:
                 run.follow(definition)
                 turn.transaction.alter(run)
@@ -41,13 +41,6 @@ def keep_standing(turn: Turn) -> None:
             _tell(turn, run, gone=True)
     signals.lack(frozenset(gone))
     turn.transaction.batch.meta.append((GONE, " ".join(sorted(gone))))
-
-
-def _begin(turn: Turn, definition: Definition, run_kind: str) -> None:
-    run = turn.start(definition.full_name, definition=definition, run_kind=run_kind)
-    assert run is not None, definition
-    run.follow(definition)
-    turn.agent.signals.standing[run.name] = run.eid
 
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:

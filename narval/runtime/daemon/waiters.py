@@ -16,11 +16,11 @@ from narval.runtime.store.batch import Advance
 class Waiters:
     """The futures of all that wait for the end of a run, for its answer to a signal, or for the next turn."""
 
-    __slots__ = ("_answers", "_over", "_turned")
+    __slots__ = ("_over", "_turned", "asked")
 
     def __init__(self) -> None:
-        self._answers: dict[str, asyncio.Future[Answer]] = {}
-        """By signal."""
+        self.asked: dict[str, asyncio.Future[Answer]] = {}
+        """The answers that are waited for, by signal."""
         self._over: dict[int, set[asyncio.Future[None]]] = {}
         self._turned: asyncio.Event | None = None
         """None until somebody waits for a turn."""
@@ -40,16 +40,15 @@ class Waiters:
 
     def answer_to(self, signal: str) -> asyncio.Future[Answer]:
         """A future of the answer to a signal, which may come in a later turn."""
-        made = self._answers[signal] = future()
-        made.add_done_callback(lambda _: self._answers.pop(signal, None))
+        made = self.asked[signal] = future()
+        made.add_done_callback(lambda _: self.asked.pop(signal, None))
         return made
 
     def answered(self, journal: Iterable[Advance]) -> None:
         """Hand out the answers among the commands of a turn that is recorded."""
-        if self._answers:
-            for command in chain.from_iterable(advance.commands for advance in journal):
-                if type(command) is Answer and (waiting := self._answers.get(command.signal)) is not None:
-                    settle(waiting, command)
+        for command in chain.from_iterable(advance.commands for advance in journal):
+            if type(command) is Answer and (waiting := self.asked.get(command.signal)) is not None:
+                settle(waiting, command)
 
     async def turn(self, wait: float) -> None:
         """Wait for the next turn, so many seconds at most."""
@@ -70,7 +69,7 @@ class Waiters:
 
     def give_up(self, error: NarvalError) -> None:
         """Answer all with `error`: there will be no more turns."""
-        everybody: Iterable[Iterable[asyncio.Future[Any]]] = (*self._over.values(), [*self._answers.values()])
+        everybody: Iterable[Iterable[asyncio.Future[Any]]] = (*self._over.values(), [*self.asked.values()])
         for futures in everybody:
             for waiting in futures:
                 settle(waiting, None, error)

@@ -493,3 +493,26 @@ def test_K31_what_it_waits_for_and_where_it_is_are_told() -> None:
     assert engine.explain(definition, found, None) == (
         f"it ended in state a with object {found.object}; its object went back to the queue: the shop is shut"
     )
+
+
+def test_K39_an_object_that_is_adopted_and_passed_on_is_not_given_back() -> None:
+    passes = task(
+        state("a", edges="FORWARD", rules=(Rule("ev", action=(perform("raise", "next", "wake", "object"),)),))
+    )
+    said = Instances(passes)
+    said.replies["raise"] = {"event": 8}
+    run, eid = said.begins_one(), said.add("<cheque/>")
+    signal = said.acts(run, "ev", "a", object=eid, case=CASE)
+    assert said.answer_to(signal) == {"result": "done", "why": "", "kept": True}
+    assert (said.states[run].object, said.signals("raise")[0]["object"]) == (0, eid)
+
+
+def test_KA6_an_action_that_is_in_line_when_the_instance_ends_is_for_another() -> None:
+    said = Instances(LISTENS)
+    run = said.works_on()
+    first, second = said.acts(run, "tick", "a"), said.acts(run, "tick", "a", object=said.add("<o/>"), case=7)
+    said.asks(run, "stop")
+    assert said.answer_to(first)["result"] == "failed"
+    assert said.answer_to(second) == {"state": False}
+    said.answer(said.call_for("echo"), abandoned=True)
+    assert said.answer_to(said.acts(run, "tick", "a")) == {"state": False}

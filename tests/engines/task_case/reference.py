@@ -19,6 +19,7 @@ class Thing:
     type: str = ""
     parts: list[int] = field(default_factory=list)
     routes: list[tuple[str, int]] | None = None
+    made: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -55,7 +56,7 @@ class CaseReference:
         if type == COMPOSES and whole is not None and self._lost(found.parent):
             self.excepts(thing, type)
             return
-        found.place, found.type, found.routes = "task", type, None
+        found.place, found.type, found.routes, found.made = "task", type, None, []
         if type in self.away:
             found.place = "held"
 
@@ -74,16 +75,18 @@ class CaseReference:
         self.steps.append(Passed(thing, found.type))
         if found.place not in GOING:
             return
-        here = found.type
+        self.follow(thing, routes, parts)
+        if not parts and not routes:
+            found.place, found.type = "held", ""
+
+    def follow(self, thing: int, routes: list[tuple[str, int]], parts: list[int]) -> None:
+        found = self.things[thing]
         if parts:
-            found.place, found.parts = "parts", parts
+            found.place, found.parts = "parts", found.parts + parts
             for part in parts:
                 self.things[part] = Thing(thing, "held", "")
         for type, one in routes:
             self.put(one, type)
-        if not parts and not routes:
-            found.place, found.type = "held", ""
-        assert here
 
     def commit(self, thing: int) -> None:
         found = self.things[thing]
@@ -190,18 +193,17 @@ class CaseReference:
         for one in list(self.things):
             found = self.things[one]
             if found.place == "leaving" and found.routes and not self.is_cancelled:
-                for type, other in found.routes:
-                    self.put(other, type)
+                self.follow(one, found.routes, found.made)
             elif found.place == "leaving" and (self.is_cancelled or found.routes is not None):
                 self.end(one, "aborted")
 
-    def routed(self, thing: int, type: str) -> None:
-        """The script of ABORT says where an object goes: nowhere, if the type is ""."""
+    def routed(self, thing: int, routes: list[tuple[str, int]], parts: list[int]) -> None:
+        """The script of ABORT says where an object goes, or its parts."""
         found = self.things[thing]
         if found.place == "aborting":
-            found.routes = [(type, thing)] if type else []
-        elif type:
-            self.put(thing, type)
+            found.routes, found.made = routes, parts
+        elif routes:
+            self.follow(thing, routes, parts)
         else:
             self.end(thing, "aborted")
 

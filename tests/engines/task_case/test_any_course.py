@@ -196,15 +196,30 @@ class Course(RuleBasedStateMachine):
             self.reference.steps[self.reference.running].fate = "compensating"
             self.reference.status = "aborting"
 
-    @rule(pick=picks, type=st.sampled_from((*TYPES, "")))
-    def the_script_of_abort_is_over(self, pick: int, type: str) -> None:
+    @rule(pick=picks, type=st.sampled_from((*TYPES, "")), is_split=st.booleans())
+    def the_script_of_abort_is_over(self, pick: int, type: str, is_split: bool) -> None:
         thing = self.at(pick, "leaving", "aborting")
-        if thing is None or self.is_over():
+        if thing is None or self.is_over() or self.reference.things[thing].routes is not None:
             return
         now = self.cases.states[self.case].members[thing].now
-        routes = [{"type": type, "object": now}] if type else []
-        self.cases.says_of(self.case, "routed", object=now, routes=routes)
-        self.reference.routed(thing, type)
+        parts = [self.cases.add("<part/>")] if type and is_split else []
+        object = parts[0] if parts else now
+        routes = [{"type": type, "object": object}] if type else []
+        made = {str(now): parts} if parts else {}
+        self.cases.says_of(self.case, "routed", object=now, routes=routes, parts=made)
+        self.reference.routed(thing, [(type, object if parts else thing)] if type else [], parts)
+
+    @rule(pick=picks)
+    def is_lost(self, pick: int) -> None:
+        thing = self.at(pick, "task", "event", "withdrawing", "held", "aborting")
+        if thing is None or self.is_over():
+            return
+        found, member = self.reference.things[thing], self.cases.states[self.case].members[thing]
+        type, now = member.type, member.now
+        if found.place in ("task", "event"):
+            self.cases.queues.pop(now, None)
+            self.reference.excepts(thing, found.type)
+        self.cases.says_of(self.case, "lost", object=now, type=type, why="it is gone")
 
     @rule(pick=picks)
     def somebody_says_what_is_not_so(self, pick: int) -> None:

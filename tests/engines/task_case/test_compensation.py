@@ -181,6 +181,20 @@ def test_KA20_what_is_routed_while_the_chain_is_blocked_goes_once_all_is_undone(
     assert cases.places(case) == {order: "letter"}
 
 
+def test_KA20_what_is_divided_while_the_chain_is_blocked_goes_on_as_its_parts() -> None:
+    cases, case, order = paid(task("pack", abort=True), "letter")
+    cases.passes_task(case, order, ("pack", 0))
+    cases.passes_task(case, order, result="ABORT")
+    cases.compensates(well=False)
+    one, two = cases.add("<letter/>"), cases.add("<letter/>")
+    routes = [{"type": "letter", "object": one}]
+    cases.says_of(case, "routed", object=order, routes=routes, parts={str(order): [one, two]})
+    cases.says(case, "retry")
+    cases.compensates()
+    cases.compensates()
+    assert cases.places(case) == {order: "parts", one: "letter", two: "held"}
+
+
 def test_KA20_a_blocked_chain_may_be_given_up() -> None:
     cases, case, order = paid()
     cases.passes_task(case, order, result="ABORT")

@@ -45,7 +45,7 @@ def test_K67_the_graph_of_a_case_is_the_way_of_its_objects() -> None:
     parts = engine.graph(cases.definitions[case], cases.states[case]).parts
     nodes = {part.id: part for part in parts if isinstance(part, GraphNode)}
     edges = {(part.start, part.end, part.label) for part in parts if isinstance(part, GraphEdge)}
-    assert edges == {("g.enter", "g.a", "1/2"), ("g.a", "g.b", "1/2"), ("g.enter", "g.c", "2/2")}
+    assert edges == {("g.enter", "g.a", "part 1"), ("g.a", "g.b", "part 1"), ("g.enter", "g.c", "part 2")}
     status = {name: (node.status, [mark.label for mark in node.marks]) for name, node in nodes.items()}
     assert status == {
         "g.enter": ("done", []),
@@ -53,6 +53,15 @@ def test_K67_the_graph_of_a_case_is_the_way_of_its_objects() -> None:
         "g.b": ("running", [f"object {one}"]),
         "g.c": ("running", [f"object {two}"]),
     }
+
+
+def test_K67_the_graph_draws_a_way_once_however_many_took_it() -> None:
+    cases = Cases("enter", "a")
+    case = cases.begins_case("enter", whole := cases.add("<folder/>"))
+    pages = [cases.add("<page/>") for _ in range(30)]
+    cases.passes_task(case, whole, *(("a", page) for page in pages), parts={whole: pages})
+    parts = engine.graph(cases.definitions[case], cases.states[case]).parts
+    assert [part.label for part in parts if isinstance(part, GraphEdge)] == ["30 objects"]
 
 
 def test_K67_the_graph_shows_where_the_way_of_an_object_has_ended() -> None:

@@ -33,7 +33,7 @@ def check(hall: Hall, name: str, since: int = 0) -> None:
         for number in event.rules:
             _check_rule(hall, definition, state, event, number, event.id > since)
     _check_lines(state)
-    _check_workers(state)
+    _check_instances(state)
     rules = {
         f"{run}/{rule_key(event.id, number)}": rule
         for event in state.events.values()
@@ -81,13 +81,13 @@ def _check_rule(
                 assert not lasts(rule.before_action, now), f"{about}: its action may be done"
                 assert rule.wake == to_come(rule.before_action, now), about
         case "ready":
-            worker = state.workers[rule.receiver]
-            assert worker.acting, f"{about}: its receiver is free"
-            assert worker.acting != rule_key(event.id, number), about
+            entry = state.at_work[rule.receiver]
+            assert entry.acting, f"{about}: its receiver is free"
+            assert entry.acting != rule_key(event.id, number), about
         case "acting":
             assert rule.call in hall.calls, f"{about}: nobody was asked"
-            if rule.receiver in state.workers:
-                assert state.workers[rule.receiver].acting == rule_key(event.id, number), about
+            if rule.receiver in state.at_work:
+                assert state.at_work[rule.receiver].acting == rule_key(event.id, number), about
 
 
 def _is_begun_for(definition: TaskDefinition, state: TaskServerState, event: RaisedEvent) -> bool:
@@ -99,11 +99,11 @@ def _is_begun_for(definition: TaskDefinition, state: TaskServerState, event: Rai
 def _fitting(state: TaskServerState, event: RaisedEvent, rule: EventRule) -> list[int]:
     return [
         instance
-        for instance, worker in state.workers.items()
-        if worker.state == rule.state
-        and not worker.acting
-        and (not event.users or worker.user in event.users)
-        and (not event.roles or worker.role in event.roles)
+        for instance, entry in state.at_work.items()
+        if entry.state == rule.state
+        and not entry.acting
+        and (not event.users or entry.user in event.users)
+        and (not event.roles or entry.role in event.roles)
     ]
 
 
@@ -120,7 +120,7 @@ def _holds(
     if isinstance(found, bool):
         return found
     if "object" in found.variables:
-        eid = hall.current(state.workers[instance].object or event.object or -1)
+        eid = hall.current(state.at_work[instance].object or event.object or -1)
         return eid is not None and "ok='yes'" in hall.xml(eid).replace('"', "'")
     return any(element.attributes.get("n") == "1" for element in hall.named("go"))
 
@@ -157,18 +157,18 @@ def _check_lines(state: TaskServerState) -> None:
     assert all(not state.events[event].started for event in state.unserved)
 
 
-def _check_workers(state: TaskServerState) -> None:
+def _check_instances(state: TaskServerState) -> None:
     for where, present in state.present.items():
         assert present.idle == sorted(present.idle)
         assert present.busy == sorted(present.busy)
         there = {
-            instance: worker
-            for instance, worker in state.workers.items()
-            if worker.state == where and not worker.acting
+            instance: entry
+            for instance, entry in state.at_work.items()
+            if entry.state == where and not entry.acting
         }
         assert {*present.idle, *present.busy} == {*there}
         assert all(not there[instance].object for instance in present.idle)
-    places = {worker.state for worker in state.workers.values() if worker.state and not worker.acting}
+    places = {entry.state for entry in state.at_work.values() if entry.state and not entry.acting}
     assert places == {*state.present}
-    acting = [worker.acting for worker in state.workers.values() if worker.acting]
+    acting = [entry.acting for entry in state.at_work.values() if entry.acting]
     assert len(acting) == len(set(acting))

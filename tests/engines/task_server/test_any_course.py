@@ -96,23 +96,23 @@ class Course(RuleBasedStateMachine):
         self.note()
         self.serve(fronts=True)
 
-    @precondition(lambda self: self.server.workers)
+    @precondition(lambda self: self.server.at_work)
     @does(at=picks, state=st.sampled_from(("", "a", "b")))
     def move(self, at: int, state: str) -> None:
-        instance = self.pick(self.server.workers, at)
-        self.hall.is_at("t", instance, state, self.server.workers[instance].object)
+        instance = self.pick(self.server.at_work, at)
+        self.hall.is_at("t", instance, state, self.server.at_work[instance].object)
         self.note()
         self.serve(fronts=True)
 
-    @precondition(lambda self: self.server.workers)
+    @precondition(lambda self: self.server.at_work)
     @does(at=picks, gives=st.booleans())
     def leave(self, at: int, gives: bool) -> None:
-        instance = self.pick(self.server.workers, at)
-        worker = self.server.workers[instance]
-        if worker.call:
+        instance = self.pick(self.server.at_work, at)
+        entry = self.server.at_work[instance]
+        if entry.call:
             return
-        eid = worker.object if gives else 0
-        take = worker.take
+        eid = entry.object if gives else 0
+        take = entry.take
         self.hall.asks("t", "down", instance, instance=instance, object=eid, front=True)
         assert take not in self.server.takers.values() or not take
         self.note()
@@ -197,10 +197,10 @@ class Course(RuleBasedStateMachine):
         self.note()
         self.serve()
 
-    @precondition(lambda self: any(not one.take for one in self.server.workers.values()))
+    @precondition(lambda self: any(not one.take for one in self.server.at_work.values()))
     @does(at=picks)
     def take(self, at: int) -> None:
-        free = [eid for eid, one in self.server.workers.items() if not one.take and not one.acting]
+        free = [eid for eid, one in self.server.at_work.items() if not one.take and not one.acting]
         if free:
             instance = self.pick(free, at)
             self.hall.sends("t", "take", instance, instance=instance)

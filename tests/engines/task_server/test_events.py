@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from narval.engines.events import Failure
+from narval.memory.patterns.pattern import Bound
 from tests.engines.dialogue import Refusal
 from tests.engines.task_server.hall import (
     Hall,
@@ -288,6 +290,16 @@ def test_KA13_what_an_action_keeps_is_the_receivers() -> None:
     assert (hall.told("moved"), list(hall.server("check").queue)) == ([], [])
 
 
+def test_K39_an_action_may_route_what_the_event_carried_to_the_same_type() -> None:
+    hall = Hall(task("check", state("busy", rule())))
+    hall.joins("check", "busy")
+    eid = hall.object()
+    hall.raises("check", object=eid, case=7)
+    hall.put("check", eid)
+    hall.acted(kept=True)
+    assert list(hall.server("check").queue) == [eid]
+
+
 def test_KA12_a_wait_is_answered_by_an_event_that_was_before() -> None:
     hall = Hall(task("check", state("busy", rule())))
     one = hall.joins("check", "busy")
@@ -318,7 +330,7 @@ def test_K55_who_waits_no_more_is_forgotten() -> None:
     for signal in (wait, raised, take):
         hall.sends("check", "gone", one, signal=signal)
     server = hall.server("check")
-    assert (server.takers, server.waits, server.raisers, server.workers) == ({}, {}, {}, {})
+    assert (server.takers, server.waits, server.raisers, server.at_work) == ({}, {}, {}, {})
     hall.passes(20)
     assert len(server.events) == 1
 
@@ -330,6 +342,24 @@ def test_KA5_who_is_gone_does_no_action() -> None:
     hall.asks("check", "down", checker, instance=checker)
     hall.answer(hall.acts()[0], problem=Failure("unknown-target", "no run"))
     assert hall.result("check") == [(event, "expired")]
+
+
+def test_K33_events_go_by_the_rules_of_the_newest_version() -> None:
+    hall = Hall(
+        task("check", state("busy", rule("one"), rule("two", when="go", before_condition=before(60))))
+    )
+    gone, held = hall.raises("check", "one"), hall.raises("check", "two")
+    hall.joins("check", "busy", user="ann")
+    hall.not_there()
+    waiting = hall.raises("check", "one", users=["ben"])
+    run = hall.servers["check"]
+    newer = rule("two", before_condition=before(60))
+    hall.definitions[run] = replace(task("check", state("busy", newer)), digest="check2")
+    hall.is_at("check", hall.joins("check"), "busy")
+    hall.sends("check", "reload")
+    assert hall.result("check") == [(waiting, "expired")]
+    assert hall.events("check") == {held: "awaiting-action"}
+    assert gone not in hall.events("check")
 
 
 # --- global events ----------------------------------------------------------------------------------------
@@ -379,3 +409,15 @@ def test_K41_a_task_raises_a_global_event() -> None:
     assert (call.payload or {})["environment"]["parameters"] == '{"p":"x"}'  # type: ignore[index, call-overload]
     hall.answer(call, problem=Failure("run-failed", "it broke"))
     assert hall.answer_to(signal)["result"] == "failed"
+
+
+def test_KA4_a_condition_waits_on_after_a_restart_with_what_the_event_brought() -> None:
+    found = rule(when="go[@to = $p]", parameters=("p",), before_condition=before(60))
+    hall = Hall(task("check", state("busy", found)))
+    hall.joins("check", "busy")
+    hall.raises("check", "ev", "x<y")
+    ((_, watch),) = hall.watches.values()
+    (bound,) = watch.conditions
+    again = Bound.from_plain(msgspec.json.decode(msgspec.json.encode(bound.plain())), hall.element)
+    eids = [hall.object(f"<go to='{to}'/>") for to in ("x", "x&lt;y")]
+    assert list(hall.matching(again, None)) == eids[1:]

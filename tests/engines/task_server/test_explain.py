@@ -68,19 +68,19 @@ def test_K61_parts_and_picture() -> None:
         (str(eid), "queued"),
         (str(part), "part"),
     ]
-    assert [(row["id"], row["user"]) for row in parts["workers"]] == [(str(program), "ann")]
+    assert [(row["id"], row["user"]) for row in parts["instances"]] == [(str(program), "ann")]
     assert [(row["id"], row["state"]) for row in parts["events"]] == [(str(event), "registered")]
     assert why(hall, part) == f"1 of the 3 parts of {parent} are here; missing: 1, 3"
     assert why(hall, eid).endswith("no instance asks for an object; begin one with narval task init")
     nodes = [node for node in engine.graph(definition, found).parts if isinstance(node, GraphNode)]
-    assert [node.label for node in nodes][:3] == [("queue", "1"), ("workers", "1"), ("registered", "1")]
+    assert [node.label for node in nodes][:3] == [("queue", "1"), ("instances", "1"), ("registered", "1")]
     root = etree.fromstring(engine.render(definition, found, ()))
     assert dict(root.attrib) == {
         "name": "g.check",
         "state": "serving",
         "queue": "1",
         "events": "1",
-        "workers": "1",
+        "instances": "1",
     }
 
 
@@ -91,5 +91,5 @@ def test_K61_who_is_gone_is_known_no_more() -> None:
     (act,) = hall.acts()
     assert said(act)["event"] == event
     hall.lost(act)
-    assert checker not in hall.server("check").workers
+    assert checker not in hall.server("check").at_work
     assert hall.events("check") == {event: "awaiting-condition"}

@@ -84,7 +84,7 @@ def test_K57_the_next_object_costs_the_same_in_a_long_queue() -> None:
         server.says("withdraw", object=12, why="w")
         server.says("take", instance=3)
         server.says("take", instance=3)
-        assert server.state.workers[3].object == 11
+        assert server.state.at_work[3].object == 11
         return server.calls
 
     with_few_and_many(take)

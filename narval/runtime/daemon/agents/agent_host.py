@@ -144,7 +144,8 @@ class AgentHost:
                 self._main_loop.rounds.failed.append((self.agent, run))
                 self._log_failure(run)
             self.waiters.over(run.eid)
-        self.waiters.answered(turn.transaction.batch.journal)
+        if self.waiters.asked:
+            self.waiters.answered(turn.transaction.batch.journal)
         self.waiters.turned()
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:

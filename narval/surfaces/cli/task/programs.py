@@ -243,7 +243,15 @@ def _heard(answer: Row) -> None:
 def state(session: Session, handle: str) -> None:
     """Print the state of the task."""
     answer = session.ask("task_state", task=_handle(handle))
-    session.give(answer, lambda found: click.echo(clean(found["state"] or "")))
+    session.give(answer, _state)
+
+
+def _state(answer: Row) -> None:
+    """Write the state alone, for scripts."""
+    if answer["state"] is None:
+        click.echo("it has no object yet: `narval task get`", err=True)
+    else:
+        click.echo(clean(answer["state"]))
 
 
 @command("down", example="narval task down", alters=True)

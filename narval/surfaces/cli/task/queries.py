@@ -58,7 +58,8 @@ def _place(found: Row, depth: int = 0) -> None:
     task = f", with task {found['task']}" if found["task"] else ""
     since = f" since {moment(found['since'])}" if found["since"] else ""
     why = f": {found['why']}" if found["why"] else ""
-    click.echo("  " * depth + clean(f"object {found['object']}{now} is {found['where']}{task}{since}{why}"))
+    place = "in parts" if found["parts"] and found["where"] == "parts" else found["where"]
+    click.echo("  " * depth + clean(f"object {found['object']}{now} is {place}{task}{since}{why}"))
     for part in found["parts"]:
         _place(part, depth + 1)
     if not depth:
