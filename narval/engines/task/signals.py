@@ -12,6 +12,7 @@ from narval.engines.events import Plain, Signalled
 from narval.engines.task import functions, moves
 from narval.engines.task.changes import (
     AskerSet,
+    CallAsked,
     LeaseRenewed,
     ScriptBegan,
     SignalKept,
@@ -157,16 +158,16 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
 
 
 def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Ask for the next object (K57)."""
+    """Ask for the next object (K57). A program that asks again, as it does after a restart, is answered."""
     state = decision.state
-    if state.stage or "take" in state.calls.values():
-        what = (
-            f"object {state.object} is not done: assert a final state"
-            if state.stage
-            else "it was asked already"
-        )
-        raise RefusedSignal("busy", f"no other object now: {what}")
-    decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
+    if state.stage:
+        why = f"object {state.object} is not done: assert a final state"
+        raise RefusedSignal("busy", f"no other object now: {why}")
+    asked = next((call for call, purpose in state.calls.items() if purpose == "take"), None)
+    if asked is not None:
+        decision.change(CallAsked(asked, "take", signal))
+    else:
+        decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
 
 
 def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:

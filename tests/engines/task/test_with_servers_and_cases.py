@@ -311,3 +311,15 @@ TASK TYPE two
     case = said.put("g.one", "<o/>")
     (member,) = said.states[case].members.values()
     assert (member.state, said.error()["type"]) == ("held", "visits")
+
+
+def test_K28_what_was_routed_on_the_way_goes_nowhere_after_COMMIT() -> None:
+    said = Works("""
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { split("page"); route(one); route(one, 1); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+""")
+    assert said.state(said.put("g.one", "<o><page/></o>")) == "committed"
