@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from narval.definitions.action.definition import Input as Input
     from narval.definitions.action.definition import Output as Output
     from narval.definitions.action.definition import action as action
+    from narval.definitions.dataflow.code import function as function
+    from narval.definitions.dataflow.code import operator as operator
+    from narval.definitions.dataflow.code import wrapper as wrapper
     from narval.definitions.process.code import date_function as date_function
     from narval.definitions.process.code import join as join
     from narval.definitions.process.code import listener as listener
@@ -46,6 +49,9 @@ _WHERE = {
     "action": "narval.definitions.action.definition",
     "Input": "narval.definitions.action.definition",
     "Output": "narval.definitions.action.definition",
+    "function": "narval.definitions.dataflow.code",
+    "operator": "narval.definitions.dataflow.code",
+    "wrapper": "narval.definitions.dataflow.code",
     "node_type": "narval.definitions.process.code",
     "predicate": "narval.definitions.process.code",
     "date_function": "narval.definitions.process.code",
@@ -94,14 +100,17 @@ __all__ = [
     "date_function",
     "fetch",
     "fits",
+    "function",
     "join",
     "listener",
     "node_type",
     "now",
     "open",
+    "operator",
     "predicate",
     "sleep",
     "string_function",
+    "wrapper",
 ]
 
 

@@ -117,6 +117,14 @@ KINDS: dict[str, Kind] = {
         standing="task-server",
         cases="task-case",
     ),
+    "dataflow": Kind(
+        "narval.definitions.dataflow",
+        engine="narval.engines.dataflow",
+        run="dataflow",
+        suffixes=(".plan",),
+        composes=True,
+        warns=True,
+    ),
 }
 """The kinds by name."""
 
@@ -136,7 +144,18 @@ EDITOR_FILES = ".editor.xml"
 """The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
 
 IN_MODULES = frozenset(
-    ("action", "node-type", "predicate", "date-function", "string-function", "join", "listener")
+    (
+        "action",
+        "node-type",
+        "predicate",
+        "date-function",
+        "string-function",
+        "join",
+        "listener",
+        "operator",
+        "wrapper",
+        "function",
+    )
 )
 """The kinds of the declarations in modules: the store keeps modules whole."""
 
@@ -144,6 +163,7 @@ DECLARATIONS: Mapping[str, str] = {
     "__narval_action__": "narval.definitions.action.parser",
     "MODULE_XML": "narval.definitions.action.parser",
     "__narval_code__": "narval.definitions.process.code_parser",
+    "__narval_dataflow__": "narval.definitions.dataflow.code_parser",
 }
 """The names by which a module, or a value in it, shows that it declares something, and the packages that read
 it: their `declared` is given the imported module, its source and the group of what it declares.

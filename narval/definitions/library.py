@@ -18,7 +18,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there. A `kind` of "" is any.
+    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
+    names of its own.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Reference(msgspec.Struct, frozen=True):
     check: Check | None = None
     group: str | None = None
     optional: bool = False
+    resolve: Resolve | None = None
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -128,6 +130,9 @@ class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
 Check = Callable[[Definition], Iterable[Fault]]
 """Finds the faults that a reference has once its target is there."""
+
+Resolve = Callable[["Library"], Iterable[Fault]]
+"""Finds the faults of a reference in a library."""
 
 
 class Parsed(NamedTuple):
@@ -235,6 +240,11 @@ def check_targets(
     """
     faults: list[Fault] = []
     for reference in references:
+        if reference.resolve is not None:
+            wrong = list(reference.resolve(library))
+            because = _because(reference, broken_files or {}) if wrong else ""
+            faults.extend([reference.fault(because)] if because else wrong)
+            continue
         found, several = _found(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)
@@ -245,6 +255,15 @@ def check_targets(
         elif found is not None and reference.check is not None:
             faults.extend(reference.check(found))
     return faults
+
+
+def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
+    """The message that a target is not there because its file did not load; "" where none says so."""
+    kind, target = reference.kind, reference.target
+    for (of, name), path in broken_files.items():
+        if of == kind and name.partition(".")[2] == target:
+            return f"there is no {kind} {target!r}, because {path} did not load; set its faults right first"
+    return ""
 
 
 def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:

@@ -175,6 +175,10 @@ SEND = "send"
 """The kind of the calls that send elements to other agents (G27); their name has the names of these."""
 
 
+FLOW = "flow"
+"""The kind of the calls that have a session of a dataflow done: their name is the dataflow's (T29)."""
+
+
 NOTICE = "notice"
 """The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
 

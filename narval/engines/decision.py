@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from narval.definitions.library import RunDefinition
 from narval.definitions.requirements import TransitionCondition
@@ -12,9 +14,10 @@ from narval.engines import commands
 from narval.engines.calls.assignment import Slot, assign
 from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.calls.outputs import Accepted
-from narval.engines.events import Failure, Plain, Signalled
-from narval.engines.recorder import Recorder
+from narval.engines.commands import Command, Outer
+from narval.engines.events import Event, Failure, Plain, Signalled
 from narval.engines.run_state import RunState
+from narval.engines.view import View
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import make_error
@@ -31,6 +34,40 @@ Wanted = list[tuple[Bound, MarkScope | None]]
 Followed = TypeVar("Followed", bound=RunDefinition)
 State = TypeVar("State", bound=RunState)
 Change = TypeVar("Change")
+
+
+class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
+    """The `changes` and `commands` of one advance, in order.
+
+    `apply` is the engine's table of what each type of change does to a state.
+    """
+
+    state: State
+    apply: Mapping[type, Callable[[State, Any], None]]
+    event: Event
+    view: View
+    ordinal: int = 0
+    changes: list[Change] = []
+    commands: list[Command] = []
+
+    def change(self, change: Change) -> None:
+        """Decide a fact, which is applied at once."""
+        self.apply[type(change)](self.state, change)
+        self.changes.append(change)
+
+    def command(self, command: Command) -> None:
+        """Give a command; an inner one takes effect at once."""
+        self.view.apply(self.state.eid, command)
+        self.commands.append(command)
+
+    def ask(self, command: Outer) -> None:
+        """Give an outer command, performed once the turn is recorded."""
+        self.commands.append(command)
+
+    def identifier(self) -> str:
+        """Make a new identifier, unique in the home, derived from the event's id and an ordinal."""
+        self.ordinal += 1
+        return f"{self.event.id}.{self.ordinal}"
 
 
 class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_only=True, eq=False):

@@ -41,6 +41,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tasks.administration": ("task_stop", "task_finish", "task_retry"),
     "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
     "tasks.records": ("task_passed", "task_log", "task_time"),
+    "daemon.dataflows": ("remembered", "forget_remembered"),
     "definitions": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",

@@ -377,7 +377,7 @@ def test_K60_what_main_raises_ends_in_exception(narval: Narval) -> None:
         until(lambda: narval.ask("task", "where", str(case))["type"] == "w.exception", "it is there")
 
 
-def test_K58_errors_are_exceptions(narval: Narval, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_K56_K58_errors_are_exceptions(narval: Narval, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_own", None)
     with pytest.raises(RequestError, match="no task at hand"):
         tasks.get_current_state()

@@ -135,7 +135,7 @@ def follow(reader: Reader, page: Path) -> None:
 
 
 def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
-    for language in ("python", "xml"):
+    for language in ("python", "xml", "plan"):
         for title, text in examples(language):
             file = reader.folder / title.replace("~/", "")
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,8 @@ OWN_ROOMS: dict[str, str] = {
     r"|narval\.(task|simulation\.tasks)$",
     "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
     r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
-    "automaton": r"narval\.surfaces\.cli\.automaton$",
+    "automaton": r"narval\.surfaces\.cli\.foreground\.automaton$",
+    "dataflow": r"narval\.runtime\.calls\.flow(\.|$)|narval\.surfaces\.cli\.foreground\.dataflow$",
     "work": r"narval\.(operations\.work|surfaces\.(python|cli)\.work|runtime\.calls\.people)(\.|$)"
     r"|narval\.simulation\.work$",
 }
@@ -33,7 +34,8 @@ ALLOWED: dict[str, str] = {
     "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
     "narval.simulation.names": "recipe and work are attributes of scenarios",
     "narval.runtime.home.people_file": "work is what a rule of the home asks (P73)",
-    "narval.surfaces.cli": "automaton is a command",
+    "narval.surfaces.cli": "automaton and dataflow are commands",
+    "narval.surfaces.cli.foreground.dataflow": "a dataflow is called a plan in its file",
     "narval.surfaces.cli.memory": "a home is opened to work",
     "narval.surfaces.cli.session": "a home is opened to work",
 }

@@ -14,8 +14,8 @@ from narval.engines.events import Failure, OutputElement
 from narval.errors import NarvalError
 from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
 from narval.runtime.calls.context import CallContext
+from narval.runtime.calls.conversion import answer_at_once
 from narval.runtime.calls.executor import Done
-from narval.runtime.calls.inline import answer_at_once
 from tests.simulator.invariants import Ledger
 
 

@@ -15,9 +15,9 @@ import msgspec
 from narval.definitions.kinds import KINDS
 from narval.definitions.library import RunDefinition
 from narval.definitions.process.statements import Discard, Join, Result, Statement
+from narval.definitions.reading.script_text import ScriptText
 from narval.definitions.remote_calls import RemoteCall, called
 from narval.definitions.requirements import TransitionCondition
-from narval.definitions.scripts import ScriptText
 from narval.memory.patterns.pattern import Condition
 
 JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]

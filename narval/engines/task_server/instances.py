@@ -155,7 +155,8 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     """Know that an instance is over that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
-    failure = event.problem if state.given.get(called.object) == event.call else None
+    is_here = state.given.get(called.object) == event.call and not event.abandoned
+    failure = event.problem if is_here else None
     decision.change(CalledOver(decision.now, event.call, problem))
     if failure is not None and called.object:
         _take_back(decision, called.object, called.case, failure.kind, event.eids)

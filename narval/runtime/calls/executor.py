@@ -11,7 +11,7 @@ from narval.errors import InternalError
 from narval.runtime.calls.backend import Announce, Counts, Outcome, Produced, RunningCall
 from narval.runtime.calls.backends import Backends
 from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.inline import answer_at_once, answer_within
+from narval.runtime.calls.conversion import answer_at_once, answer_within
 from narval.runtime.calls.places import Places
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.simulated_sleep import SimulatedSleeps

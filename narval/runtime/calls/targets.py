@@ -96,6 +96,10 @@ class CallTargets:
         """The function or class of code that modules declare, in the version that counts; or None."""
         return self._modules_of(run, definition).functions.get(key_of(definition))
 
+    def functions_for(self, run: Run) -> Mapping[str, Callable[..., Any]]:
+        """The functions and classes of modules by name, in the version that counts for what a run follows."""
+        return self._modules_of(run, run.definition).functions
+
     def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
         """The module that declares some code, in the version that counts, for a worker; or None."""
         found = importable(definition.group, self._modules_of(run, definition).texts)

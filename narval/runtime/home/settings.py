@@ -13,6 +13,7 @@ import msgspec
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
+from narval.runtime.home.sources import SOURCES, FlowSource, read_sources
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
 from narval.source.text import Source
 
@@ -81,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
     `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
     `mail`: by which server and from which address people are written to (P60; None: they are not).
-    `agent`: what is said of the home's own agent alone.
+    `sources`: what dataflows may read, by name (TA19). `agent`: what is said of the home's own agent alone.
     """
 
     name: str = "narval"
@@ -106,6 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     mail: Mapping[str, str] | None = None
+    sources: Mapping[str, FlowSource] = MappingProxyType({})
     agent: Given = MappingProxyType({})
 
     @classmethod
@@ -157,11 +159,12 @@ def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]
     values = file.read(READERS)
     own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None
+    sources = read_sources(file) if SOURCES in values else {}
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
-    return Settings(**{**values, AGENT: own, MAIL: mail}), []
+    return Settings(**{**values, AGENT: own, MAIL: mail, SOURCES: sources}), []
 
 
 def _mail(file: TomlFile) -> Mapping[str, str]:
@@ -254,6 +257,7 @@ READERS: Mapping[str, Reader] = {
     "log_level": one_of("debug", "info", "warning", "error"),
     "columns": _columns,
     MAIL: lambda value: value,
+    SOURCES: lambda value: value,
     AGENT: lambda value: value,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""

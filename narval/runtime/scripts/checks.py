@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from narval.definitions.library import Definition
-from narval.definitions.scripts import HasScripts, ScriptText
+from narval.definitions.reading.script_text import HasScripts, ScriptText
 from narval.errors import Fault
 from narval.runtime.scripts.interpreters import LANGUAGES, MEMORY, STACK
 

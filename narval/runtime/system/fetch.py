@@ -92,14 +92,16 @@ async def fetched(
     allow: Iterable[str] = (),
     most: int = MOST_BYTES,
     seconds: float = MOST_SECONDS,
+    body: bytes | None = None,
 ) -> Fetched:
     """Ask for a URL by GET and follow its redirects; `allow` are the grants of the settings.
 
+    With a `body` that is posted, and no redirect is followed.
+
     The answer has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError.
     """
-    # Its import takes 0.2 s, and its TLS context reads the certificates: not in the loop.
-    httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
-    tls = await asyncio.to_thread(_tls)
+    known = _client_parts.cache_info().currsize
+    httpx2, tls = _client_parts() if known else await asyncio.to_thread(_client_parts)
     sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
     # No connection is kept: it was made, and its certificate checked, for one name of its address.
     limits = httpx2.Limits(max_keepalive_connections=0)
@@ -108,7 +110,8 @@ async def fetched(
     )
     try:
         async with asyncio.timeout(seconds), client:
-            return await _followed(client, url, [Grant.of(text) for text in allow], most)
+            grants = [Grant.of(text) for text in allow]
+            return await _followed(client, url, grants, most, body)
     except TimeoutError:
         raise FetchError(f"no whole answer within {seconds:g} s", "unreachable") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
@@ -138,21 +141,23 @@ def _is_web(url: str) -> bool:
 
 
 @cache
-def _tls() -> Any:
-    return importlib.import_module("httpx2").create_ssl_context()
+def _client_parts() -> tuple[Any, Any]:
+    """The library and its TLS context: the import takes 0.2 s, and the context reads all certificates."""
+    httpx2 = importlib.import_module("httpx2")
+    return httpx2, httpx2.create_ssl_context()
 
 
-async def _followed(client: Any, url: str, grants: list[Grant], most: int) -> Fetched:
+async def _followed(client: Any, url: str, grants: list[Grant], most: int, posted: bytes | None) -> Fetched:
     for _ in range(MAX_REDIRECTS + 1):
         if not _is_web(url):
             raise FetchError(
                 f"expected an address of http or https, found {url[:200]!r}: nothing else is followed",
                 "bad-address",
             )
-        response = await _asked(client, url, grants)
+        response = await _asked(client, url, grants, posted)
         # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
         try:
-            if not response.has_redirect_location:
+            if posted is not None or not response.has_redirect_location:
                 shown = _without_password(url)
                 given = {name.lower(): value for name, value in response.headers.items()}
                 body = await _body(response, most)
@@ -164,7 +169,7 @@ async def _followed(client: Any, url: str, grants: list[Grant], most: int) -> Fe
     raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer")
 
 
-async def _asked(client: Any, url: str, grants: list[Grant]) -> Any:
+async def _asked(client: Any, url: str, grants: list[Grant], posted: bytes | None) -> Any:
     """The beginning of an answer, from the first address that takes the connection."""
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
@@ -174,8 +179,9 @@ async def _asked(client: Any, url: str, grants: list[Grant]) -> Any:
     for address in await _checked(host.lower().rstrip("."), port, grants):
         # TLS asks for, and checks, the name; the connection goes to the address.
         request = client.build_request(
-            "GET",
+            "GET" if posted is None else "POST",
             asked.copy_with(host=str(address)),
+            content=posted,
             headers={"Host": asked.netloc.decode("ascii")},
             extensions={"sni_hostname": host},
         )
@@ -188,12 +194,7 @@ async def _asked(client: Any, url: str, grants: list[Grant]) -> Any:
 
 async def _checked(host: str, port: int, grants: list[Grant]) -> list[IPv4Address | IPv6Address]:
     """The addresses of a host that may be connected to, at least one. Raises FetchError."""
-    loop = asyncio.get_running_loop()
-    try:
-        rows = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise FetchError(f"{host} cannot be found: {error}", "unreachable") from None
-    found = list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
+    found = await _addresses(host.strip("[]"), port)
     open_ones = [
         address
         for address in found
@@ -207,6 +208,19 @@ async def _checked(host: str, port: int, grants: list[Grant]) -> list[IPv4Addres
             "forbidden",
         )
     return open_ones
+
+
+async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
+    """The addresses of a host; one that is an address is asked for nowhere. Raises FetchError."""
+    try:
+        return [ip_address(host)]
+    except ValueError:
+        pass
+    try:
+        rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise FetchError(f"{host} cannot be found: {error}", "unreachable") from None
+    return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
 
 async def _body(response: Any, most: int) -> bytes:

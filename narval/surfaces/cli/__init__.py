@@ -14,14 +14,15 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _WHERE = {
     "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "automaton",
+    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "foreground.automaton",
+    "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "work": "work.command", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
-    "environment": "tokens",
-    "definitions": "definitions", "actions": "definitions", "diff": "shipped", "take": "shipped",
+    "environment": "tokens", "remembered": "remembered",
+    "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
     "log": "daemon", "service": "homes",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""

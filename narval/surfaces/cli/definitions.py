@@ -1,4 +1,4 @@
-"""Commands about what is loaded: definitions, actions."""
+"""Commands about definitions, loaded or shipped: definitions, actions, diff, take."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from narval.operations.text import clean, fault_line
-from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, SHIPPED_ACTIONS, table
+from narval.operations.text import clean, fault_line, printable
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, SHIPPED_ACTIONS, table
 from narval.surfaces.cli.session import Session
 
 
@@ -41,3 +42,74 @@ def actions(session: Session, shipped: bool) -> None:
     """
     columns = SHIPPED_ACTIONS if shipped else ACTIONS
     session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows))
+
+
+# --- what ships -------------------------------------------------------------------------------------------
+
+
+def _compared(context: click.Context, begun: str) -> completion.Choices:
+    from narval.runtime.home.alterations import compare
+
+    for file in compare(context.ensure_object(Session).home):
+        yield file.path, file.state
+
+
+def _takable(context: click.Context, begun: str) -> completion.Choices:
+    from narval.runtime.home.alterations import takable
+
+    yield from ((name, "") for name in sorted(takable()))
+
+
+@command("diff", example="narval diff\nnarval diff mail\nnarval diff recipes/mail.xml > mine.diff")
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_compared))
+@click.pass_context
+def diff(context: click.Context, /, session: Session, name: str | None) -> None:
+    """Show how the files of the home differ from what ships.
+
+    NAME is a file, a folder, a module, or an example; without it, all settings, schemas, recipes, scenarios
+    and modules are listed, each as same, altered, own or not there, and then the alterations follow as a
+    unified diff, from what ships to what is yours. The exit status is 1 when there are any.
+
+    A module of the home takes the place of the one that ships, whole; one that is not there counts as it
+    ships. To alter one, copy it (narval take mail) and edit modules/mail; to have what ships again, remove
+    it. To take your alterations over to a new version of narval, keep them before (narval diff mail >
+    mine.diff), then take what ships anew (narval take mail --force), and apply them in the home (patch -p0 <
+    mine.diff).
+    """
+    from msgspec import to_builtins
+
+    from narval.runtime.home.alterations import compare
+
+    found = compare(session.home, name)
+    rows = [to_builtins(file) for file in found]
+    session.give(rows, lambda _: _tell(rows, listed=name is None))
+    context.exit(NOT_WELL if any(file.diff for file in found) else 0)
+
+
+def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
+    altered = [row["diff"] for row in rows if row["diff"]]
+    if listed or not altered:
+        table(COMPARED, rows)
+    for number, text in enumerate(altered):
+        if number or listed:
+            click.echo()
+        for line in text.removesuffix("\n").split("\n"):
+            click.echo("\t".join(map(printable, line.split("\t"))))
+
+
+@command(
+    "take", example="narval take mail\nnarval take examples/invoice\nnarval take recipes/mail.xml --force"
+)
+@click.argument("name", metavar="NAME", shell_complete=completion.source(_takable))
+@click.option("--force", is_flag=True, help="Replace what is there.")
+def take(session: Session, name: str, force: bool) -> None:
+    """Copy something that ships into the home, to be altered.
+
+    NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
+    examples/invoice: its recipe, and its scenario. From then on the copy counts.
+    """
+    from narval.runtime.home.alterations import take as take_into
+
+    paths = take_into(session.home, name, force=force)
+    said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
+    session.give({"paths": paths}, lambda _: click.echo(said))

@@ -36,7 +36,18 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="With --wait: at most S seconds.")
 @click.option("--each", is_flag=True, help="Start a run for each element, all at once.")
 @click.option(
-    "--env", "environment", type=Pair(), multiple=True, help="An attribute of a process to begin with."
+    "--env",
+    "--set",
+    "environment",
+    type=Pair(),
+    multiple=True,
+    help="An attribute of a process to begin with, or the value of an input of a dataflow.",
+)
+@click.option(
+    "--ttl", metavar="TIME", help="Of a dataflow: give it up when nothing has moved for so long, such as 5m."
+)
+@click.option(
+    "--open", "is_open", is_flag=True, help="Of a dataflow: more sessions follow, by the signal `session`."
 )
 @click.pass_context
 def start(
@@ -48,6 +59,8 @@ def start(
     timeout: float | None,
     each: bool,
     environment: Pairs,
+    ttl: str | None,
+    is_open: bool,
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 
@@ -60,7 +73,12 @@ def start(
     if each and (wait or not files):
         raise click.UsageError("--each takes the elements of FILEs, and does not go with --wait")
     documents = documents_of(files)
-    given: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+    attributes = {
+        **dict(environment),
+        **({":ttl": ttl} if ttl else {}),
+        **({":open": "yes"} if is_open else {}),
+    }
+    given: dict[str, Any] = {"environment": attributes} if attributes else {}
     if each:
         given["each"] = True
     purpose: Purpose = "work" if wait else "record"

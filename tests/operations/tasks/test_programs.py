@@ -30,7 +30,7 @@ def refused(kind: str, *asked: Any, **named: Any) -> str:
     return str(error.value)
 
 
-def test_K48_K57_K49_K55_a_program_takes_objects_and_moves(agent: Agent) -> None:
+def test_K48_K57_K49_K50_K55_a_program_takes_objects_and_moves(agent: Agent) -> None:
     case = agent.task_put("w.scan", [SHEET])["cases"][0]
     task = begun(agent)
     got = agent.task_get(task, wait=20.0)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
 
 from narval.definitions.library import Library
-from narval.engines.commands import NOTICE, SEND
+from narval.engines.commands import FLOW, NOTICE, SEND, Call
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import blank
+from narval.runtime.agent.run import Run
 from narval.runtime.agent.view import IsUpToDate, Surroundings
-from narval.runtime.calls.dispatcher import Dispatcher
-from narval.runtime.calls.in_flight import CallsInFlight
+from narval.runtime.calls.dispatcher import Dispatcher, Prepare
+from narval.runtime.calls.in_flight import CallsInFlight, Post
 from narval.runtime.calls.people.mail.way import MailWay
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
-from narval.runtime.calls.targets import CallTargets
+from narval.runtime.calls.targets import CallTargets, PreparedCall
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.home.sources import FlowSource
 from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.sending import send_elements, send_outputs
@@ -70,7 +73,8 @@ class HostMaker:
         blank: nothing is restored yet. With `record_only` it records what it is asked and does nothing else.
         Raises StoreError.
         """
-        settings, main_loop = self._settings(), self._main_loop
+        settings_now, main_loop = self._settings, self._main_loop
+        settings = settings_now()
         agent: AgentState = blank(
             library,
             self.store.of(number),
@@ -93,7 +97,17 @@ class HostMaker:
             lambda item: host.post(item),
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare},
+            preparers={
+                "node": NodeCalls(agent, targets).prepare,
+                NOTICE: way.out.prepare,
+                FLOW: _flow_preparer(
+                    agent,
+                    identity.id,
+                    targets,
+                    lambda item: host.post(item),
+                    lambda: self._settings().sources,
+                ),
+            },
             in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
@@ -117,3 +131,25 @@ class HostMaker:
         if calls is None:
             dispatcher.in_flight.attach(agent, host.post)
         return host
+
+
+def _flow_preparer(
+    agent: AgentState,
+    id: str,
+    targets: CallTargets,
+    post: Post,
+    sources: Callable[[], Mapping[str, FlowSource]],
+) -> Prepare:
+    """The preparer of sessions of dataflows, imported with the first of them."""
+
+    @cache
+    def calls() -> Any:
+        from narval.runtime.calls.flow.calls import FlowCalls
+
+        return FlowCalls(agent, id, targets, post, sources)
+
+    def prepare(run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        prepared: PreparedCall = calls().prepare(run, call, timeout)
+        return prepared
+
+    return prepare

@@ -232,6 +232,13 @@ LIMITS = (
     Column("used", lambda row: "" if row["used"] is None else f"{row['used']:,}", right=True),
     Column("limit", lambda row: "" if row["limit"] is None else f"{row['limit']:,}", right=True),
 )
+REMEMBERED_NAMES = (*_plain_columns(name="name"), Column("items", _of("items"), right=True))
+REMEMBERED = (
+    *_plain_columns(key="key"),
+    Column("first", lambda row: moment(row["first"]), is_moment=True),
+    Column("last", lambda row: moment(row["last"]), is_moment=True),
+    Column("tuple", _of("tuple")),
+)
 LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
 
 PARTS = (

@@ -1,0 +1,1 @@
+"""Dataflows: plans of operators on relations that stream."""

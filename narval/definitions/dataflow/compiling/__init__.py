@@ -1,0 +1,1 @@
+"""Compiling dataflows: what is written becomes a graph, checked."""

@@ -1,0 +1,69 @@
+"""Names of plans: folders below `recipes`, files in them, plans in those (T15, TA29, TA30).
+
+A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`. A
+reference is resolved from the folder of the plan in which it stands; a plan of the same file comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+RECIPES = "recipes"
+
+
+class FilePlace(NamedTuple):
+    """The place of a file: its folders below `recipes`, and its name without the suffix, the group."""
+
+    folders: tuple[str, ...]
+    group: str
+
+
+def place_of(path: str) -> FilePlace:
+    """The place of a file by its path."""
+    parts = PurePosixPath(path).parts
+    below = len(parts) - parts[::-1].index(RECIPES) if RECIPES in parts[:-1] else len(parts) - 1
+    return FilePlace(parts[below:-1], PurePosixPath(path).stem)
+
+
+class PlanNames:
+    """The full names of plans by the paths that lead to them."""
+
+    def __init__(self, plans: Iterable[tuple[FilePlace, str]]) -> None:
+        self._by_path: dict[tuple[str, ...], list[str]] = {}
+        for place, name in plans:
+            for path in {(*place.folders, name), (*place.folders, place.group, name)}:
+                self._by_path.setdefault(path, []).append(f"{place.group}.{name}")
+
+    def found(self, reference: str, at: FilePlace) -> list[str]:
+        """The full names of the plans that a reference means, from a file: none, one, or several."""
+        for path in _paths(reference, at):
+            if found := self._by_path.get(path):
+                return found
+        return []
+
+    def known(self, at: FilePlace) -> list[str]:
+        """The references by which plans can be called from a file, the shortest of each."""
+        shown: dict[str, str] = {}
+        for path, names in sorted(self._by_path.items(), key=lambda item: len(item[0])):
+            near = path[:-1] in (at.folders, (*at.folders, at.group))
+            for name in names:
+                shown.setdefault(name, path[-1] if near else "/" + "/".join(path))
+        return list(shown.values())
+
+    def paths(self) -> Mapping[tuple[str, ...], list[str]]:
+        """The full names by path."""
+        return self._by_path
+
+
+def _paths(reference: str, at: FilePlace) -> list[tuple[str, ...]]:
+    """The paths that a reference may stand for, in the order in which they are tried."""
+    if reference.startswith("/"):
+        return [tuple(reference[1:].split("/"))]
+    folders, parts = list(at.folders), reference.split("/")
+    while parts[0] == "..":
+        folders, parts = folders[:-1], parts[1:]
+    if len(parts) == 1 and not reference.startswith(".."):
+        return [(*folders, at.group, *parts), (*folders, *parts)]
+    return [(*folders, *parts)]

@@ -1,0 +1,127 @@
+"""Extraction rules: a selector of records, and one of each attribute within a record (TA40).
+
+record css:table.houses tr
+address td[1]
+price Number css:.price
+link Url .//a/@href
+page tuple:url
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+Language = Literal["xpath", "css", "json", "tuple"]
+"""The languages of selectors: XPath, or what a text begins with; `tuple` is what is beside the document."""
+
+VALUE_TYPES = {"string": "String", "number": "Number"}
+"""The types that an attribute may have, in small letters."""
+
+_FIELD_TYPES = {**VALUE_TYPES, "url": "Url"}
+
+
+class TextError(ValueError):
+    """A text within a dataflow is wrong: `at` is the character, `message` what was expected and found."""
+
+    def __init__(self, at: int, message: str) -> None:
+        self.at, self.message = at, message
+        super().__init__(message)
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """A selector: what it selects in a document, or in a record of one."""
+
+    language: Language
+    text: str
+
+
+class ExtractField(msgspec.Struct, frozen=True):
+    """An attribute that is extracted: String, Number or Url, which is one whole by the `url` of its page."""
+
+    name: str
+    type: str
+    selector: Selector
+
+
+class ExtractRules(msgspec.Struct, frozen=True):
+    """The rules by which tuples are extracted from a document."""
+
+    record: Selector
+    fields: tuple[ExtractField, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of what is extracted."""
+        return tuple(field.name for field in self.fields)
+
+
+_WORD = re.compile(r"\S+")
+
+
+def rules_of(text: str) -> ExtractRules:
+    """The rules in a text, one a line; lines that begin with # are passed over. Raises TextError."""
+    record: Selector | None = None
+    fields: dict[str, ExtractField] = {}
+    for at, line in _lines(text):
+        words = list(_WORD.finditer(line))
+        name = words[0][0]
+        typed = name != "record" and len(words) > 2 and words[1][0].lower() in _FIELD_TYPES
+        if len(words) < 2 + typed:
+            raise TextError(
+                at, f"expected a selector after {name!r}: XPath, or css: or json: and one of those"
+            )
+        start = words[1 + typed].start()
+        selector = _selector(line[start:], at + start)
+        if name == "record":
+            if selector.language == "tuple":
+                raise TextError(at + start, "expected a selector of records, found one of the tuple at hand")
+            if record is not None:
+                raise TextError(at, "expected one record, found another; give this attribute another name")
+            record = selector
+        elif name in fields:
+            raise TextError(at, f"expected another attribute, found {name!r} again")
+        else:
+            fields[name] = ExtractField(
+                name, _FIELD_TYPES[words[1][0].lower()] if typed else "String", selector
+            )
+    if record is None:
+        raise TextError(0, "expected a line with the selector of records, as in: record //tr")
+    if not fields:
+        raise TextError(len(text), "expected a line for an attribute, as in: price Number .//b")
+    return ExtractRules(record, tuple(fields.values()))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are rules, each with the character at which it begins."""
+    at = 0
+    for written in text.splitlines(keepends=True):
+        line = written.strip()
+        if line and not line.startswith("#"):
+            yield at + written.index(line), line
+        at += len(written)
+
+
+def _selector(text: str, at: int) -> Selector:
+    for language in ("css", "json", "tuple", "xpath"):
+        if text.startswith(f"{language}:") and not text.startswith(f"{language}::"):
+            selected = text[len(language) + 1 :].strip()
+            if not selected:
+                raise TextError(at, f"expected a selector after {language}:")
+            if language != "xpath":
+                return Selector(language, selected)
+            text, at = selected, at + text.index(selected)
+    _check_xpath(text, at)
+    return Selector("xpath", text)
+
+
+def _check_xpath(text: str, at: int) -> None:
+    from lxml import etree
+
+    try:
+        etree.XPath(text)
+    except (etree.XPathError, ValueError) as error:
+        raise TextError(at, f"{text!r:.80} is no XPath: {error}; write css: before a CSS selector") from None

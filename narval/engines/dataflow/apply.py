@@ -1,0 +1,60 @@
+"""Facts of a run of a dataflow as they alter its state."""
+
+from __future__ import annotations
+
+from narval.engines.dataflow.changes import (
+    DataflowBegan,
+    DataflowChange,
+    DataflowEnded,
+    InputCompleted,
+    SessionBegan,
+    SessionEnded,
+    SessionKept,
+    TuplesProduced,
+)
+from narval.engines.dataflow.state import DataflowState, FlowSession
+from narval.engines.run_state import apply_table
+
+
+def _began(state: DataflowState, change: DataflowBegan) -> None:
+    state.move("running")
+    state.begin(change)
+    state.ttl, state.open, state.retry_of = change.ttl, change.open, change.retry_of
+
+
+def _session_began(state: DataflowState, change: SessionBegan) -> None:
+    state.calls[change.call] = len(state.sessions)
+    state.sessions.append(FlowSession(change.call, change.eid, change.place, started=change.at))
+
+
+def _session_kept(state: DataflowState, change: SessionKept) -> None:
+    kept = FlowSession("", change.eid, change.place, "done", results=change.results, kept=True)
+    state.sessions.append(kept)
+
+
+def _tuples_produced(state: DataflowState, change: TuplesProduced) -> None:
+    state.produced += change.eids
+
+
+def _session_ended(state: DataflowState, change: SessionEnded) -> None:
+    session = state.sessions[state.calls.pop(change.call)]
+    session.state, session.ended = change.state, change.at
+    session.results, session.operators, session.error = change.results, change.operators, change.error
+
+
+def _input_completed(state: DataflowState, change: InputCompleted) -> None:
+    state.open = False
+
+
+def _ended(state: DataflowState, change: DataflowEnded) -> None:
+    state.move(change.status, change.at, change.error)
+    state.open = False
+    state.calls.clear()
+
+
+APPLY = apply_table(globals())
+
+
+def apply(state: DataflowState, change: DataflowChange) -> None:
+    """Alter the state as the change says."""
+    APPLY[type(change)](state, change)

@@ -1,0 +1,82 @@
+"""Facts that change a run of a dataflow. Tuples are none: they pass through the executor."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.engines.run_state import RunBegan, RunChange
+
+
+class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An operator of a session that has ended: the tuples that it took and gave, in how many requests; how it
+    ended is `done`, `cancelled`, `failed`, or "" if it never fired.
+    """
+
+    key: str
+    state: str = ""
+    taken: int = 0
+    given: int = 0
+    requests: int = 0
+
+
+class DataflowChange(RunChange, frozen=True):
+    """A fact that changes a run of a dataflow."""
+
+
+class DataflowBegan(DataflowChange, RunBegan, frozen=True):
+    """The run began. Its session has `ttl` seconds from its last progress (T30); with `open` others follow
+    until its input is declared complete (T38). A retry goes on from the run `retry_of`.
+    """
+
+    ttl: float | None = None
+    open: bool = False
+    retry_of: int = 0
+
+
+class SessionBegan(DataflowChange, frozen=True):
+    """A session began, and with it a transaction (T21, T29): the one at `place` of the element `eid`,
+    from 1.
+    """
+
+    call: str
+    at: float
+    eid: int
+    place: int
+
+
+class SessionKept(DataflowChange, frozen=True):
+    """A session had ended in the run that this one is a retry of; its results are these."""
+
+    eid: int
+    place: int
+    results: tuple[int, ...] = ()
+
+
+class TuplesProduced(DataflowChange, frozen=True):
+    """A session that goes on has added elements to memory."""
+
+    call: str
+    eids: tuple[int, ...]
+
+
+class SessionEnded(DataflowChange, frozen=True):
+    """A session ended: `done`, `void` by its own will (T35), or `failed`, which the element `error` tells."""
+
+    call: str
+    at: float
+    state: str
+    results: tuple[int, ...] = ()
+    operators: tuple[OperatorCount, ...] = ()
+    error: int | None = None
+
+
+class InputCompleted(DataflowChange, frozen=True):
+    """The input is declared complete: no other session follows (T38)."""
+
+
+class DataflowEnded(DataflowChange, frozen=True):
+    """The run is over."""
+
+    at: float
+    status: str
+    error: int | None = None

@@ -1,0 +1,213 @@
+"""Documents of dataflows: inputs and outputs as XML (T20, T21, TA35).
+
+    <plan_input>
+      <session>
+        <value name="most">900</value>
+        <relation name="houses"><tuple><price>700</price></tuple></relation>
+      </session>
+    </plan_input>
+
+Outputs have the same form, and so have the elements that a dataflow gives to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from lxml import etree
+
+from narval.definitions.dataflow.definition import DataflowDefinition, Datum
+from narval.engines.dataflow.network.batches import (
+    VALUE,
+    FlowError,
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    batch_of,
+    text_of,
+)
+from narval.engines.dataflow.network.spilling import RowsInMemory
+from narval.memory.elements.element import Element, parse
+from narval.memory.elements.error_element import xml_safe
+from narval.runtime.calls.flow.driver import FlowInput
+
+RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
+"""The elements of a relation, of a tuple in it, and of a value."""
+
+_STREAMS = ("TupleStream", "Relation", "Object")
+"""The types of inputs that take tuples."""
+
+
+def inputs_of(
+    definition: DataflowDefinition, session: etree._Element, others: Iterable[Element] = ()
+) -> dict[str, FlowInput]:
+    """The inputs of a session. Of `others`, elements named `relation`, `value` or as an input count too: one
+    named as an input is a tuple of it. Raises FlowError for inputs that are not there, twice, or lacking.
+    """
+    known = {datum.name: datum for datum in definition.inputs}
+    given: dict[str, FlowInput] = {}
+    tuples: dict[str, list[dict[str, Any]]] = {}
+    roots = [*session.iterchildren(RELATION, VALUE_OF)]
+    for element in others:
+        root = parse(element.xml)
+        if root.tag in (RELATION, VALUE_OF):
+            roots.append(root)
+        elif (tag := str(root.tag)) in known and known[tag].type in _STREAMS:
+            tuples.setdefault(tag, []).append(tuple_in(root))
+        elif tag in known:
+            given[tag] = _given(known[tag], root)
+    for root in roots:
+        name = root.get("name", "")
+        if name not in known:
+            wanted = ", ".join(known) or "none"
+            raise FlowError(
+                "bad-input", f"expected an input of {definition.full_name} ({wanted}), found {name!r:.80}"
+            )
+        if name in given:
+            raise FlowError("bad-input", f"expected one {root.tag!r} for the input {name}, found two")
+        given[name] = _given(known[name], root)
+    for name, found in tuples.items():
+        given.setdefault(name, relation_of(batch_of(found), name))
+    lacking = [name for name in known if name not in given]
+    if lacking:
+        example = f'--set {lacking[0]}=…, or <value name="{lacking[0]}">…</value> in a session'
+        raise FlowError("bad-input", f"expected the input {', '.join(lacking)}; give it by {example}")
+    return given
+
+
+def _given(datum: Datum, root: etree._Element) -> FlowInput:
+    if root.tag == RELATION:
+        if datum.type not in _STREAMS:
+            raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a relation")
+        return relation_of(batch_of(map(tuple_in, root.iterchildren(TUPLE))), datum.name)
+    text = "".join(str(part) for part in root.itertext())
+    return value_of(datum, text)
+
+
+def value_of(datum: Datum, text: str) -> FlowInput:
+    """The value of an input that is given as a text. Raises FlowError."""
+    if datum.type == "Number":
+        number = number_in(text)
+        if number is None:
+            raise FlowError("bad-input", f"expected a number for the input {datum.name}, found {text!r:.80}")
+        return number
+    if datum.type in ("TupleStream", "Relation"):
+        return relation_of(TupleBatch(VALUE, [(text,)]), datum.name)
+    return text
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that a text is; None for any other."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if number != number or number in (float("inf"), float("-inf")):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 and "e" not in text.lower() else number
+
+
+def relation_of(batch: TupleBatch, name: str) -> Relation:
+    """A relation in memory."""
+    kept = RowsInMemory()
+    kept.add(batch.rows)
+    return Relation(batch.schema, kept, name)
+
+
+def tuple_in(root: etree._Element) -> dict[str, Any]:
+    """The attributes of a tuple: those of its element, and its children with their texts.
+
+    A number is taken as one if its child, or its element, says type="Number".
+    """
+    found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
+    for child in root.iterchildren("*"):
+        text = "".join(str(part) for part in child.itertext())
+        number = number_in(text) if child.get("type") == "Number" else None
+        found[str(child.tag)] = text if number is None else number
+    if not found and root.text and root.text.strip():
+        found["value"] = root.text
+    return found
+
+
+def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:
+    """A tuple as a document."""
+    return etree.tostring(tuple_element(schema, row, name), encoding="utf-8")
+
+
+# --- what comes out -----------------------------------------------------------------------------------------
+
+
+def tuple_element(schema: Schema, row: Row, name: str = TUPLE) -> etree._Element:
+    """A tuple as an element; no value is no child."""
+    root = etree.Element(name)
+    for attribute, value in zip(schema, row, strict=True):
+        if value is not None:
+            child = etree.SubElement(root, attribute)
+            child.text = xml_safe(text_of(value))
+            if not isinstance(value, str):
+                child.set("type", "Number")
+    return root
+
+
+def relation_element(name: str, batches: Iterable[TupleBatch]) -> bytes:
+    """A relation as a document."""
+    root = etree.Element(RELATION, name=name)
+    for schema, rows, _ in batches:
+        root.extend(tuple_element(schema, row) for row in rows)
+    return etree.tostring(root, encoding="utf-8")
+
+
+def value_element(name: str, value: Any) -> bytes:
+    """A value as a document; a relation as one."""
+    if isinstance(value, Relation):
+        return relation_element(name, value.batches())
+    root = etree.Element(VALUE_OF, name=name)
+    root.text = xml_safe(text_of(value))
+    if isinstance(value, int | float):
+        root.set("type", "Number")
+    return etree.tostring(root, encoding="utf-8")
+
+
+class GatheredOutputs:
+    """The outputs of a session, gathered as documents: `most` bytes of tuples at most are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._tuples: dict[str, list[TupleBatch]] = {}
+        self._values: dict[str, Any] = {}
+        self._over: dict[str, bool] = {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Keep tuples. Raises FlowError for too many."""
+        self._size += sum(len(text_of(value)) for row in batch.rows for value in row)
+        if self._size > self._most:
+            message = f"its outputs are larger than {self._most:,} bytes; export them, or notify of each"
+            raise FlowError("too-large", message)
+        self._tuples.setdefault(output, []).append(batch)
+
+    def value(self, output: str, value: Any) -> None:
+        """Keep a value."""
+        self._values[output] = value
+
+    def over(self, output: str, cancelled: bool) -> None:
+        """Take note that an output is over."""
+        self._over[output] = cancelled
+
+    def documents(self) -> Iterator[tuple[str, bytes]]:
+        """The outputs that came, in the order of their end; one that was cancelled is not there."""
+        for name, cancelled in self._over.items():
+            if name in self._values:
+                yield name, value_element(name, self._values[name])
+            elif not cancelled:
+                yield name, relation_element(name, self._tuples.get(name, ()))
+
+
+def named_values(values: Mapping[str, str]) -> etree._Element:
+    """A session whose inputs are given as texts."""
+    session = etree.Element("session")
+    for name, text in values.items():
+        etree.SubElement(session, VALUE_OF, name=name).text = text
+    return session

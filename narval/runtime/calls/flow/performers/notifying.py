@@ -1,0 +1,39 @@
+"""The operator notify: each value to a mail, a file, a web address or an element of memory (T60, TA22)."""
+
+from __future__ import annotations
+
+from narval.engines.dataflow.network.batches import FlowError, tuple_text
+from narval.engines.dataflow.network.requests import OperatorRequest
+from narval.runtime.calls.flow.documents import document_of
+from narval.runtime.calls.flow.performers.performing import Give
+from narval.runtime.calls.flow.performers.recording import WorkRecord
+from narval.runtime.calls.flow.performers.tools import FlowTools
+from narval.runtime.calls.flow.sending import FlowMessage
+
+
+class Notify:
+    """Send each value, once."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._tools = tools
+        self._record = WorkRecord(tools.store, tools.session, request)
+        self._dest = str(request.arguments["dest"]).strip()
+        scheme = self._dest.partition(":")[0].lower()
+        self._element = self._dest.partition(":")[2] if scheme == "element" else "tuple"
+        sender = tools.senders.get(scheme)
+        if sender is None:
+            known = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
+            raise FlowError("bad-address", f"expected an address ({known}), found {self._dest[:80]!r}")
+        self._send = sender
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Send the values of a request."""
+        if request.batch is None:
+            return
+        schema, rows, _ = request.batch
+        for row in rows:
+            key = self._record.key(self._dest, row)
+            if self._record.answers(key) is None:
+                document = document_of(schema, row, self._element)
+                await self._send(FlowMessage(self._dest, tuple_text(schema, row), document, key))
+                self._record.done(key)

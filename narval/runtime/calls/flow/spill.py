@@ -1,0 +1,127 @@
+"""Rows of dataflows beyond what may stay in memory, in a file without a name, gone with its program (TA41).
+
+Batches are written one after another, as marshal has them: nothing is looked up in the file, it is only read
+in order, so a database would cost nine times as much to write and six times to read.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+Row = tuple[Any, ...]
+
+MEMORY = 64 * 2**20
+"""Bytes that the rows of one transaction may take in memory, beside those that an operator has in a table."""
+
+CHUNK, LARGE = 1024, 2**18
+"""Rows, and bytes in memory, that are worth being written at once."""
+
+
+def weight(rows: Sequence[Row]) -> int:
+    """The bytes that a row takes in memory, judged by the first of some."""
+    first = rows[0]
+    return sys.getsizeof(first) + sum([sys.getsizeof(value) for value in first])
+
+
+class SpilledRows:
+    """A sequence of rows, the last of them in memory."""
+
+    def __init__(self, spill: DiskSpill) -> None:
+        self._spill = spill
+        self._rows: list[Row] = []
+        self._places: list[tuple[int, int]] = []
+        self._count = self._size = 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        self._rows.extend(rows)
+        self._count += len(rows)
+        size = len(rows) * weight(rows)
+        self._size += size
+        self._spill.hold(size)
+        if self._spill.is_full and (len(self._rows) >= CHUNK or self._size >= LARGE):
+            self._write()
+
+    def _write(self) -> None:
+        rows = self._rows
+        for at in range(0, len(rows), CHUNK):
+            self._places.append(self._spill.write(marshal.dumps(rows[at : at + CHUNK], 2)))
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._spill.hold(-self._size)
+        self._rows, self._size = [], 0
+
+    def batches(self) -> Iterator[list[Row]]:
+        for place in self._places:
+            yield marshal.loads(self._spill.read(*place))  # noqa: S302 - this program wrote it
+        rows = self._rows
+        for at in range(0, len(rows), CHUNK):
+            yield rows[at : at + CHUNK]
+
+    def drop(self) -> None:
+        self._let_go()
+        self._places, self._count = [], 0
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class DiskSpill:
+    """Place for the rows of one transaction: in memory up to `memory` bytes, then in a file in `folder`."""
+
+    def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
+        self._folder, self._memory = folder, memory
+        self._file: IO[bytes] | None = None
+        self._held = 0
+        self._end = 0
+
+    def room(self, rows: Sequence[Row]) -> int:
+        """The number of rows such as these that an operator may keep by itself."""
+        return self._memory // (2 * weight(rows)) if rows else 1
+
+    def kept(self) -> SpilledRows:
+        """A new sequence without rows."""
+        return SpilledRows(self)
+
+    def hold(self, size: int) -> None:
+        """Take note of so many bytes more in memory, or less."""
+        self._held += size
+
+    @property
+    def is_full(self) -> bool:
+        """True if more is in memory than should be."""
+        return self._held > self._memory
+
+    @property
+    def written(self) -> int:
+        """The bytes in the file."""
+        return self._end
+
+    def write(self, data: bytes) -> tuple[int, int]:
+        """Put bytes into the file; gives where they are."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="narval-", dir=self._folder, buffering=0)  # noqa: SIM115 - closed below
+        place = self._end
+        self._end += os.pwrite(self._file.fileno(), data, place)
+        if self._end != place + len(data):
+            raise OSError("the file for rows of a dataflow takes no more")
+        return place, len(data)
+
+    def read(self, place: int, size: int) -> bytes:
+        """The bytes at a place of the file."""
+        assert self._file is not None
+        return os.pread(self._file.fileno(), size, place)
+
+    def close(self) -> None:
+        """Give up the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,1 @@
+"""The commands that run one file in the foreground, without a home."""

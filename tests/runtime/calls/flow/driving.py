@@ -1,0 +1,95 @@
+"""Networks driven in tests: a file of dataflows, functions of modules, and what came out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from time import time
+from typing import Any
+
+from narval.definitions.dataflow.definition import DataflowDefinition
+from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
+from narval.engines.dataflow.network.transaction import Network
+from narval.engines.dataflow.network.wiring import FlowPlan
+from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
+from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.performers.desk import Desk
+from narval.runtime.calls.flow.performers.performing import UserCode
+from narval.runtime.calls.flow.performers.tools import FlowTools
+from narval.runtime.calls.flow.sending import to_file
+from narval.runtime.calls.flow.web import Web
+from narval.runtime.home.loaded import Loaded
+from narval.runtime.home.sources import FlowSource
+
+
+class Taken:
+    """What came of a dataflow, in the order in which it came."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {}
+        self.values: dict[str, Any] = {}
+        self.ended: dict[str, bool] = {}
+        self.lines: list[str] = []
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        rows = [dict(zip(batch.schema, row, strict=True)) for row in batch.rows]
+        self.rows.setdefault(output, []).extend(rows)
+
+    def value(self, output: str, value: Any) -> None:
+        self.values[output] = value
+
+    def over(self, output: str, cancelled: bool) -> None:
+        assert output not in self.ended, f"{output} ended twice"
+        self.ended[output] = cancelled
+
+
+def load(folder: Path, plan: str, module: str = "") -> tuple[DataflowDefinition, Mapping[str, Any]]:
+    """The first dataflow of a text, with the functions of a module."""
+    loaded = Loaded()
+    if module:
+        (folder / "code.py").write_text(module)
+        loaded = loaded.with_definitions(folder / "code.py")
+    (folder / "flow.plan").write_text(plan)
+    loaded = loaded.with_definitions(folder / "flow.plan")
+    found = next(iter(loaded.library.of("dataflow").values()))
+    assert isinstance(found, DataflowDefinition)
+    return found, loaded.functions
+
+
+def drive(
+    folder: Path,
+    plan: str,
+    module: str = "",
+    inputs: Mapping[str, FlowInput] | None = None,
+    ttl: float | None = None,
+    settings: FlowSettings | None = None,
+    store: FlowStore | None = None,
+    allow: tuple[str, ...] = (),
+    sources: Mapping[str, FlowSource] | None = None,
+    session: str = "session",
+) -> tuple[TransactionOver, Taken]:
+    """Run one transaction to its end."""
+    definition, functions = load(folder, plan, module)
+    taken, code = Taken(), UserCode(functions)
+    kept = store if store is not None else FlowStore(None)
+    web = Web(allow, kept, asyncio.sleep, time)
+    tools = FlowTools(
+        code,
+        taken.lines.append,
+        asyncio.sleep,
+        time,
+        kept,
+        session,
+        web,
+        sources or {},
+        {"file": partial(to_file, code, folder)},
+        folder,
+    )
+    driver = FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl)
+    try:
+        return asyncio.run(driver.drive(inputs or {})), taken
+    finally:
+        code.close()
