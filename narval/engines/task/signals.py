@@ -165,6 +165,8 @@ def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         raise RefusedSignal("busy", f"no other object now: {why}")
     asked = next((call for call, purpose in state.calls.items() if purpose == "take"), None)
     if asked is not None:
+        if earlier := state.answered.get(asked):
+            decision.turn_down(earlier, "busy", "the object was asked for again; who asked last gets it")
         decision.change(CallAsked(asked, "take", signal))
     else:
         decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
