@@ -62,6 +62,13 @@ TASK TYPE exception
   ON FORWARD
     route(scan);
 """
+SHELF = """
+TASK TYPE shelf
+  INITIAL empty
+  STATE empty EXPOSED
+    ON EVENT ev.keep CONDITION ACTION { assert(COMMIT); }
+    ON EVENT kept GOTO COMMIT
+"""
 MODULE = """
 from narval import Element, Input, Output, action, task
 
@@ -364,6 +371,20 @@ def test_K59_an_object_that_went_with_an_event_is_not_used_again(narval: Narval)
         with pytest.raises(TaskRefusedError, match="went with the event"):
             newer.tree()
         assert one.wait_on_event("ev.check", 30) is not None
+
+
+def test_K60_K39_main_may_give_its_object_away_with_an_event(narval: Narval) -> None:
+    narval.write("recipes/v.task", SHELF)
+
+    def main(sheet: tasks.WorkObject) -> None:
+        tasks.assert_("reading")  # noqa: PT009
+        tasks.raise_event("ev.keep", "v.shelf", with_object=True)
+
+    with narval.running():
+        put(narval)
+        put(narval)
+        assert tasks.run("w.scan", main) == 2
+        assert len(narval.ask("task", "events", "v.shelf")) == 2
 
 
 def test_K60_what_main_raises_ends_in_exception(narval: Narval) -> None:

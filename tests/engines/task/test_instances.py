@@ -484,7 +484,7 @@ def test_K31_what_it_waits_for_and_where_it_is_are_told() -> None:
     waits = [(wait.what, wait.text) for wait in engine.waiting_for(definition, found, {})]
     assert waits == [
         ("signal", 'ON EVENT tick (t) CONDITION ACTION { exec("echo tick"); assert(b); }'),
-        ("signal", "a move along an edge: to-b to b, to-FORWARD to FORWARD"),
+        ("signal", "to move along an edge: to-b to b, to-FORWARD to FORWARD"),
     ]
     assert engine.explain(definition, found, "a") == f"it is in state a with object {found.object}"
     assert engine.explain(definition, found, "b").endswith("not in b; edges lead to it from a")

@@ -323,3 +323,28 @@ TASK TYPE one
     ON EVENT end GOTO COMMIT
 """)
     assert said.state(said.put("g.one", "<o><page/></o>")) == "committed"
+
+
+def test_K59_of_an_instance_that_is_stopped_what_it_gave_away_does_not_come_back() -> None:
+    said = Works("""
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { raise(two, ev, object); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { exec("true"); }
+    ON EVENT ev SYNC CONDITION ACTION { assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+""")
+    case = said.put("g.one", "<o/>")
+    (one,) = said.at_work("g.one")
+    said.asks(one, "stop")
+    assert (said.at_work("g.one"), len(said.at_work("g.two"))) == ([], 1)
+    said.asks(said.at_work("g.two")[0], "finish", state="COMMIT")
+    assert said.state(case) == "committed"
