@@ -229,6 +229,23 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     version: str = ""
 
 
+def telling(
+    call: str,
+    name: str,
+    step: str,
+    signal: str,
+    arguments: dict[str, Plain],
+    elements: tuple[int, ...] = (),
+    *,
+    run: int = 0,
+) -> Call:
+    """A call that tells the standing run of a definition a signal, or with `run` that run."""
+    payload: dict[str, Plain] = {"signal": signal, "arguments": arguments}
+    if run:
+        payload["run"] = run
+    return Call(call, SIGNAL, name, step, elements=elements, payload=payload)
+
+
 class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Give up a call: its `Returned` will say `abandoned`."""
 

@@ -62,6 +62,10 @@ def _parent(caller: Caller | None) -> dict[str, Any] | None:
     return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
 
 
+_MOMENTS = ("at", "since", "until")
+"""The keys of moments in the parts of runs."""
+
+
 def shown(
     agent: AgentState,
     found: Run,
@@ -75,8 +79,8 @@ def shown(
     """
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
-    for part in (part for listed in parts.values() for part in listed if "until" in part):
-        part["until"] = moment(part["until"])
+    for part in (part for listed in parts.values() for part in listed):
+        part |= {key: moment(part[key]) for key in _MOMENTS if key in part}
     return {
         **run(agent, found),
         **parts,

@@ -97,6 +97,9 @@ def test_KA20_a_payment_that_cannot_be_paid_back_blocks_the_case_until_somebody_
         why = home("why", str(desk)).stdout.decode()
         assert "purchase.pay_back, which compensates purchase.pay, failed" in why
         assert f"narval task retry {desk}" in why
+        shown = home("show", str(desk)).stdout.decode()
+        assert "aborting" in shown, "where its object is (K67)"
+        assert "failed     purchase.pay_back" in shown, "what became of the steps of its trail"
         assert play.made("called-off") == [], "what comes after it waits"
 
         file.write_text(written)

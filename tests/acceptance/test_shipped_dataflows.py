@@ -147,7 +147,8 @@ def test_T23_a_page_is_not_fetched_again_after_a_kill(tmp_path: Path, site: Loca
 
 def test_T60_a_spider_reports_what_is_new_and_what_changed(tmp_path: Path, site: LocalSite) -> None:
     narval = taken(tmp_path, site, "spider")
-    links = "<a href='/a'>a</a> <a href='/b'>b</a> <a href='/gone'>c</a> <a href='//elsewhere.example/'>d</a>"
+    targets = ("/", "/a", "/b", "/gone", "//elsewhere.example/")
+    links = " ".join(f"<a href='{target}'>there</a>" for target in targets)
     site.put("/", f"<title>Home</title><body>{links}</body>")
     site.put("/a", page("<title>A</title><body>one</body>", etag='"1"'))
     site.put("/b", "<title>B</title><body>same</body>", page("busy", 503, retry_after="0"))
@@ -163,6 +164,7 @@ def test_T60_a_spider_reports_what_is_new_and_what_changed(tmp_path: Path, site:
         newest = narval.ask("memory", "report")[0]["xml"]
         assert f"changed: {site.url}/a (A): two (it was: one)" in newest
         assert len(narval.ask("memory", "report")) == 4
+        assert len(site.requests("/")) == 2
 
 
 # --- theaters -------------------------------------------------------------------------------------------

@@ -62,6 +62,13 @@ TASK TYPE exception
   ON FORWARD
     route(scan);
 """
+SHELF = """
+TASK TYPE shelf
+  INITIAL empty
+  STATE empty EXPOSED
+    ON EVENT ev.keep CONDITION ACTION { assert(COMMIT); }
+    ON EVENT kept GOTO COMMIT
+"""
 MODULE = """
 from narval import Element, Input, Output, action, task
 
@@ -271,9 +278,30 @@ def test_K53_who_waits_again_after_a_kill_hears_of_the_event(narval: Narval) -> 
 
 def waits(narval: Narval) -> int:
     """The waits for events of w.scan that were recorded so far."""
+    return history(narval).count(b"WaitParked")
+
+
+def history(narval: Narval) -> bytes:
+    """The history of the standing run of w.scan."""
     rows = narval.ask("runs", "--kind", "task-server")
     run = next(row["eid"] for row in rows if row["name"] == "w.scan")
-    return narval("history", str(run)).stdout.count(b"WaitParked")
+    return narval("history", str(run)).stdout
+
+
+def test_K57_who_asks_again_after_a_kill_is_given_the_next_object(narval: Narval) -> None:
+    daemon = narval.daemon()
+    assert daemon.stdout is not None
+    assert b"ready" in daemon.stdout.readline()
+    handle = says(narval, "init", "w.scan")[1]
+    waiting = subprocess.Popen(narval.line("task", "get", "--task", handle), stderr=subprocess.PIPE)
+    until(lambda: b"TakeParked" in history(narval), "it waits")
+    daemon.kill()
+    daemon.communicate()
+    assert waiting.wait(60) == 3
+    with narval.running():
+        again = subprocess.Popen(narval.line("task", "get", "--task", handle), stdout=subprocess.PIPE)
+        put(narval)
+        assert again.communicate(timeout=60)[0].strip() == SHEET
 
 
 def test_K57_an_object_is_kept_over_a_kill(narval: Narval) -> None:
@@ -345,6 +373,20 @@ def test_K59_an_object_that_went_with_an_event_is_not_used_again(narval: Narval)
         assert one.wait_on_event("ev.check", 30) is not None
 
 
+def test_K60_K39_main_may_give_its_object_away_with_an_event(narval: Narval) -> None:
+    narval.write("recipes/v.task", SHELF)
+
+    def main(sheet: tasks.WorkObject) -> None:
+        tasks.assert_("reading")  # noqa: PT009
+        tasks.raise_event("ev.keep", "v.shelf", with_object=True)
+
+    with narval.running():
+        put(narval)
+        put(narval)
+        assert tasks.run("w.scan", main) == 2
+        assert len(narval.ask("task", "events", "v.shelf")) == 2
+
+
 def test_K60_what_main_raises_ends_in_exception(narval: Narval) -> None:
     def main(sheet: tasks.WorkObject) -> None:
         raise ZeroDivisionError
@@ -356,7 +398,7 @@ def test_K60_what_main_raises_ends_in_exception(narval: Narval) -> None:
         until(lambda: narval.ask("task", "where", str(case))["type"] == "w.exception", "it is there")
 
 
-def test_K58_errors_are_exceptions(narval: Narval, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_K56_K58_errors_are_exceptions(narval: Narval, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_own", None)
     with pytest.raises(RequestError, match="no task at hand"):
         tasks.get_current_state()

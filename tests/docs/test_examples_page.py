@@ -80,3 +80,12 @@ def test_the_page_has_the_lines_of_the_example(example: Path) -> None:
     assert row is not None
     assert int(row[2]) == sum(map(lines, files_of(example)))
     assert int(row[1]) >= int(row[2])
+
+
+@pytest.mark.parametrize(
+    "plan", sorted((ROOT / "recipes" / "examples").glob("*.plan")), ids=lambda path: path.stem
+)
+def test_the_page_of_dataflows_has_those_that_ship(plan: Path) -> None:
+    page = (ROOT / "docs" / "dataflows.md").read_text(encoding="utf-8")
+    assert f"```\n{plan.read_text(encoding='utf-8')}```\n" in page
+    assert f"narval take examples/{plan.stem}\n" in page

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from narval.engines.events import Returned
+from narval.errors import NarvalError
 from narval.memory.elements.element import Element, parse
 from narval.runtime.agent import run as runs
 from narval.runtime.agent.agent import AgentState
@@ -24,6 +25,8 @@ from narval.runtime.home.home import Home
 from narval.runtime.store.batch import Batch
 from narval.runtime.store.sql import Database
 from narval.runtime.system.clock import SimulatedClock
+
+T = TypeVar("T")
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -141,6 +144,20 @@ def watched_commits(scene: Scene) -> Iterator[None]:
         patch.setattr(Database, "commit", commit)
         patch.setattr(runs, "SNAPSHOT_AFTER", 3)
         yield
+
+
+async def told(story: Callable[[Scene], Awaitable[T]], scene: Scene, kill_at: tuple[int, bool] | None) -> T:
+    """What a story comes to; where a kill ends it, it is told again from the beginning."""
+    with watched_commits(scene):
+        scene.kill_at = kill_at
+        try:
+            found = await story(scene)
+        except (Killed, NarvalError):
+            await scene.end()
+            scene.kill_at = None
+            found = await story(scene)
+        await scene.end_as_recorded()
+    return found
 
 
 # --- what is compared -----------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ class TaskedWorld(World):
         super().__init__(chance)
         self.types: list[str] = []
         self._undone: set[int] = set()
+        self._hearing: set[int] = set()
 
     def cookbook(self) -> str:
         """The recipes beside the tasks: small ones."""
@@ -73,6 +74,7 @@ class TaskedWorld(World):
         chance = self.chance
         self.types = [f"t{at}" for at in range(chance.choice((2, 3, 3, 4, 5)))]
         composer = len(self.types) - 1 if len(self.types) > 2 and chance.random() < 0.5 else None
+        self._hearing = {at for at in range(len(self.types)) if chance.random() < 0.7}
         found = [self._type(at, composer) for at in range(len(self.types))]
         found += [self._compensator(at) for at in sorted(self._undone)]
         if chance.random() < 0.5:
@@ -122,14 +124,14 @@ class TaskedWorld(World):
         if code:
             lines.append(f'TASK CODE "w.{code}"')
         lines.append(f"INITIAL working FINAL {' '.join(dict.fromkeys(ends))}")
-        lines += self._state(code, ends, splits=splits)
+        lines += self._state(code, ends, splits=splits, hears=at in self._hearing)
         if "FORWARD" in ends:
             lines.append(f"ON FORWARD {self._routing(at, later, composer, splits=splits)}")
         if "ABORT" in ends and later and chance.random() < 0.15:
             lines.append(f"ON ABORT route({later[0]});")
         return "\n  ".join(lines)
 
-    def _state(self, code: str, ends: list[str], *, splits: bool) -> Iterator[str]:
+    def _state(self, code: str, ends: list[str], *, splits: bool, hears: bool) -> Iterator[str]:
         chance = self.chance
         done = []
         if splits:
@@ -146,7 +148,7 @@ class TaskedWorld(World):
         for number, end in enumerate(ends):
             yield f"  ON EVENT go{number} GOTO {end}"
         rules = dict[str, None]()
-        for _ in range(chance.choice((0, 1, 1, 2))):
+        for _ in range(chance.choice((1, 1, 2)) if hears else 0):
             action = chance.choice(("", f"assert({ends[0]});", "w.note();", "w.stumble();"))
             mode = chance.choice(("", "SYNC ", "ASYNC "))
             before, after = chance.choice(WINDOWS), chance.choice(WINDOWS)
@@ -158,13 +160,14 @@ class TaskedWorld(World):
         chance = self.chance
         if splits and composer is not None:
             return f'route(t{composer - 1}, "*");'
-        raised = f"raise({chance.choice(self.types)}, hey); " if chance.random() < 0.1 else ""
+        heard = chance.choice(sorted(self._hearing)) if self._hearing and chance.random() < 0.15 else None
+        raised = f"raise(t{heard}, hey); " if heard is not None else ""
         if len(later) > 1 and chance.random() < 0.5:
             one, other = chance.sample(later, 2)
             return chance.choice(
                 (f"if (n > 4) route({one}); else route({other});", f"{raised}route({one}); route({other});")
             )
-        return f"route({later[0]});"
+        return f"{raised}route({later[0]});"
 
     def _compensator(self, at: int) -> str:
         code = self.chance.choice(("nothing", "note", "stumble"))

@@ -151,8 +151,7 @@ class _TypeReader:
         way = cursor.expect(" or ".join(found.upper() for found in ways), NAME)
         if way.text.lower() not in ways:
             wanted = ", ".join(found.upper() for found in ways)
-            hint = closest(way.text.upper(), [found.upper() for found in ways])
-            cursor.fault(f"expected one of {wanted}, found {way.text!r:.60}{hint}", way.at)
+            cursor.fault(f"expected one of {wanted}, found {way.text!r:.60}", way.at)
             return
         invocation = cast(Invocation, way.text.lower())
         period: float | None = None

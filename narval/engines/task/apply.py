@@ -96,7 +96,8 @@ def _entered(state: InstanceState, change: StateEntered) -> None:
         state.exposed = change.state
     if change.terminal or change.state == state.goal:
         state.goal = ""
-    state.why = change.why or state.why
+    if change.why:
+        state.why, state.routes, state.pieces = change.why, (), ()
     if change.error is not None:
         state.error = change.error
 

@@ -75,19 +75,8 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         identifier = self.identifier()
         if purpose:
             self.change(CallAsked(identifier, purpose, answers))
-        payload: dict[str, Plain] = {"signal": signal, "arguments": arguments}
-        if run:
-            payload["run"] = run
-        self.command(
-            commands.Call(
-                identifier,
-                commands.SIGNAL,
-                name or self.definition.full_name,
-                self.part,
-                elements=elements,
-                payload=payload,
-            )
-        )
+        target = name or self.definition.full_name
+        self.command(commands.telling(identifier, target, self.part, signal, arguments, elements, run=run))
         return identifier
 
     @property

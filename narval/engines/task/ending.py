@@ -54,7 +54,11 @@ def end(decision: InstanceDecision) -> bool:
         decision.command(commands.CancelTimer(state.wake))
     outcome, error = state.outcome, state.error
     decision.change(InstanceOver(decision.event.at, outcome))
-    given = (state.object, *state.produced) if state.object and not state.gives_back else ()
+    given: tuple[int, ...] = ()
+    if state.object and not state.gives_back:
+        given = (state.object, *state.produced)
+    elif state.given and not state.object:
+        given = (state.given,)  # it was given away, so that the server is not to take it back
     failed = state.PHASES[outcome] == "failed" and error is not None
     decision.report_end((error,) if failed and error is not None else given)
     return True

@@ -173,7 +173,7 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
         case "script":
             _script_back(decision, event)
         case "ended":
-            life.told(decision)
+            life.told(decision, event.problem)
         case "raise":
             functions.take_back(decision, event)
             if signal:

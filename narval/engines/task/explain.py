@@ -65,7 +65,7 @@ def waiting_for(
     if state.outcome:
         return
     if state.program:
-        yield Wait(where, "person", "its program to ask for something", until=state.lease_until)
+        yield Wait(where, "signal", "by its program what comes next", until=state.lease_until)
     found = definition.states.get(state.state)
     if state.stage == "busy" and found is not None:
         yield from _ways_on(found)
@@ -76,7 +76,7 @@ def _ways_on(found: TaskState) -> Iterator[Wait]:
         yield Wait(found.name, "signal", clipped(rule_text(rule), LONGEST_RULE))
     if found.edges:
         edges = ", ".join(f"{event} to {target}" for event, target in found.edges.items())
-        yield Wait(found.name, "signal", f"a move along an edge: {edges}")
+        yield Wait(found.name, "signal", f"to move along an edge: {edges}")
     if not found.rules and not found.edges:
         yield Wait(found.name, "person", "to be finished by force: no edge or event leads on")
 

@@ -6,7 +6,7 @@ from narval.definitions.kinds import ASKING, KINDS
 from narval.definitions.task.definition import ABORT, COMMIT, EXCEPTION, FORWARD
 from narval.definitions.task.people import outcome_of
 from narval.engines import commands
-from narval.engines.events import Plain, Returned
+from narval.engines.events import Failure, Plain, Returned
 from narval.engines.task import ending, functions, moves, scripts
 from narval.engines.task.changes import (
     AskerSet,
@@ -210,7 +210,11 @@ def _tell_end(decision: InstanceDecision) -> None:
         return
     if state.state not in (COMMIT, ABORT, EXCEPTION) and not state.routes:
         raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
-    sent = moves.routed(decision, state.routes, state.object)
+    sent: dict[str, Plain] = {}
+    if state.state in (ABORT, COMMIT):
+        decision.change(RoutesSent(0))  # what scripts chose on the way goes nowhere now
+    else:
+        sent = moves.routed(decision, state.routes, state.object)
     decision.change(StageReached("told"))
     said: dict[str, Plain] = {
         "type": definition.full_name,
@@ -225,8 +229,17 @@ def _tell_end(decision: InstanceDecision) -> None:
     decision.tell("ended", said, (state.object, *state.produced), run=state.case, purpose="ended")
 
 
-def told(decision: InstanceDecision) -> None:
-    """Go on once the case has recorded the end: ON ABORT runs after the chain."""
+_MISDIRECTED = frozenset({"unknown-object", "routed-twice", "known-object"})
+"""The kinds of problems by which a case refuses what it was told of an object."""
+
+
+def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
+    """Go on once the case has recorded the end: ON ABORT runs after the chain. What cannot go where it was
+    routed is an exception. Raises ScriptFault.
+    """
+    if problem is not None and problem.kind in _MISDIRECTED and decision.state.state != EXCEPTION:
+        decision.change(StageReached("routes"))
+        raise ScriptFault(problem.kind, problem.message)
     if decision.state.state == ABORT:
         decision.change(StageReached("after"))
         decision.change(ScriptBegan(ScriptFrame("routes", ABORT)))

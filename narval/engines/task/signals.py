@@ -12,6 +12,7 @@ from narval.engines.events import Plain, Signalled
 from narval.engines.task import functions, moves
 from narval.engines.task.changes import (
     AskerSet,
+    CallAsked,
     LeaseRenewed,
     ScriptBegan,
     SignalKept,
@@ -157,16 +158,18 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
 
 
 def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Ask for the next object (K57)."""
+    """Ask for the next object (K57). A program that asks again, as it does after a restart, is answered."""
     state = decision.state
-    if state.stage or "take" in state.calls.values():
-        what = (
-            f"object {state.object} is not done: assert a final state"
-            if state.stage
-            else "it was asked already"
-        )
-        raise RefusedSignal("busy", f"no other object now: {what}")
-    decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
+    if state.stage:
+        why = f"object {state.object} is not done: assert a final state"
+        raise RefusedSignal("busy", f"no other object now: {why}")
+    asked = next((call for call, purpose in state.calls.items() if purpose == "take"), None)
+    if asked is not None:
+        if earlier := state.answered.get(asked):
+            decision.turn_down(earlier, "busy", "the object was asked for again; who asked last gets it")
+        decision.change(CallAsked(asked, "take", signal))
+    else:
+        decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
 
 
 def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
@@ -212,7 +215,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
         decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
     elif decision.state.stage != "busy":
-        decision.refuse(event, "no-object", "it is at work on nothing that could be finished")
+        decision.refuse(event, "no-object", "it has no object that could be finished; stop it instead")
     else:
         why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
         moves.enter(decision, target, why)

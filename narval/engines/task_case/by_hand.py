@@ -42,6 +42,9 @@ def _cancel(decision: CaseDecision, event: Signalled) -> None:
     """Withdraw all objects, and compensate what was done."""
     why = event.arguments.get("why")
     decision.answer(event)
+    if decision.state.status == "ready":
+        decision.end("cancelled")
+        return
     compensation.cancel(decision, str(why or ""), event.by)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from narval.definitions.task.definition import TaskDefinition
 from narval.engines import commands
-from narval.engines.commands import SIGNAL
 from narval.engines.decision import Decision
 from narval.engines.events import Plain
 from narval.engines.task_case.changes import (
@@ -76,9 +75,8 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     def tell(self, identity: int, type: str, signal: str, arguments: dict[str, Plain]) -> None:
         """Tell the server of a type something about an object."""
         object = self.state.members[identity].now
-        payload: dict[str, Plain] = {"signal": signal, "arguments": arguments}
         call = self.identifier()
-        self.ask(commands.Call(call, SIGNAL, type, str(identity), elements=(object,), payload=payload))
+        self.ask(commands.telling(call, type, str(identity), signal, arguments, (object,)))
 
     def follow(self, identity: int, divisions: Divisions, routes: Routes) -> bool:
         """Let an object go on, and hold parts that no script has routed; True if it is left where it is."""

@@ -47,7 +47,7 @@ def _objects(state: CaseState) -> Iterator[dict[str, Any]]:
             "object": member.now,
             "type": member.type,
             "event": member.event,
-            "since": member.since,
+            "since": member.since or None,
             "parent": member.parent,
             "ordinal": member.ordinal,
             "count": member.count,
@@ -81,36 +81,39 @@ def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str,
     if state.link is not None:
         step, id = state.trail[state.link], step_id(state.link)
         if step.state == "failed":
-            yield Wait(id, "signal", f"somebody, for {_failed(step)}; narval task retry {state.eid}")
+            yield Wait(id, "person", f"{_failed(step)}; narval task retry {state.eid}")
         else:
             yield Wait(id, "call", f"{step.compensator}, which compensates {step.type}", calls=(step.call,))
     for identity, member in state.members.items():
         if member.state in UNDER_WAY:
-            yield Wait(str(identity), "signal", _awaited(state, member))
+            if member.state == "held":
+                yield Wait(str(identity), "person", f"{member.why}; narval task retry {state.eid}")
+            else:
+                yield Wait(str(identity), "signal", _told(state, member))
 
 
 def _failed(step: TrailStep) -> str:
     return f"{step.compensator}, which compensates {step.type}, failed: {step.why}"
 
 
-def _awaited(state: CaseState, member: Member) -> str:
+def _told(state: CaseState, member: Member) -> str:
+    """The end of the sentence: it waits to be told …"""
     match member.state:
         case "task" if member.composes:
             missing = ", ".join(_missing(state, member))
-            return f"{member.type}, where it waits for the other parts{f': {missing}' if missing else ''}"
+            return f"by {member.type} that all parts are there{f'; missing: {missing}' if missing else ''}"
         case "task":
-            return f"{member.type}, which has it in its queue or at work: narval task where {member.now}"
+            at = f"narval task where {member.now}"
+            return f"by {member.type}, which has it in its queue or at work, where it goes: {at}"
         case "event":
-            return f"{member.type}, which has it with event {member.event}"
+            return f"by {member.type}, which has it with event {member.event}, where it goes"
         case "withdrawing":
-            return f"{member.type}, from which it is withdrawn"
+            return f"by {member.type} that it is withdrawn"
         case "aborting":
-            return "all else to be undone, for it was aborted"
+            return "that all else is undone, for it was aborted"
         case "leaving":
-            return f"the script of ABORT of {member.type}, which may route it"
-        case "held":
-            return f"somebody: {member.why}; narval task retry {state.eid}"
-    return f"{member.type}, which is to route it"
+            return f"by the script of ABORT of {member.type} whether it goes on"
+    return f"by {member.type} where it goes"
 
 
 MOST_MISSING = 10
@@ -156,7 +159,7 @@ def explain(definition: TaskDefinition, state: CaseState, identifier: str | None
             return f"it cannot go on by itself{why} (error {found.error})"
         case "withdrawn" | "aborted":
             return f"it was {found.state} at {found.type}{why}"
-    return f"it waits for {_awaited(state, found)}"
+    return f"it waits to be told {_told(state, found)}"
 
 
 def _step(step: TrailStep) -> str:

@@ -143,6 +143,8 @@ def where(member: Member) -> str:
             return f"with event {member.event} of {member.type}"
         case "leaving":
             return "aborted"
+        case "parts":
+            return "in parts"
     return member.state
 
 

@@ -40,10 +40,7 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
     ) -> str:
         """Tell a run, or the standing run of that name, something; the call."""
         call, target = self.identifier(), name or self.definition.full_name
-        payload: dict[str, Plain] = {"signal": signal, "arguments": said}
-        if run:
-            payload["run"] = run
-        self.command(commands.Call(call, commands.SIGNAL, target, signal, elements=elements, payload=payload))
+        self.command(commands.telling(call, target, signal, signal, said, elements, run=run))
         return call
 
     def elements(self, eid: int) -> tuple[int, ...]:

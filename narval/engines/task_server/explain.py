@@ -39,7 +39,8 @@ def waiting_for(
     """The objects and events to come, the windows and conditions of those that are there, and instances."""
     if state.over:
         return
-    yield Wait("queue", "signal", f"objects and events for {definition.full_name}")
+    what = "events" if definition.is_global else "objects and events"
+    yield Wait("queue", "signal", f"of {what} for {definition.full_name}")
     if state.due is not None:
         yield Wait("every", "time", until=state.due)
     for call in state.called:
@@ -57,7 +58,7 @@ def _wait(
         case "registered":
             return Wait(name, "time", "its window for the condition", until=until)
         case "open":
-            return Wait(name, "signal", f"an instance in state {rule.state}", until=until)
+            return Wait(name, "signal", f"of an instance in state {rule.state}", until=until)
         case "false":
             watch = watches.get(f"{state.eid}/{rule_key(event.id, number)}")
             given = (watch.conditions, watch.scopes) if watch is not None else ((), ())
@@ -65,7 +66,8 @@ def _wait(
         case "due":
             return Wait(name, "time", "its window for the action", until=until)
         case "ready":
-            return Wait(name, "signal", f"instance {rule.receiver}, which does another action", until=until)
+            busy = f"by instance {rule.receiver}, which does another action, that it is free"
+            return Wait(name, "signal", busy, until=until)
     return Wait(name, "call", "the action", calls=(rule.call,))
 
 

@@ -137,14 +137,29 @@ def begin_more(decision: ServerDecision) -> None:
             call_next(decision)
 
 
+BROKEN = frozenset({"internal-error", "unreadable"})
+"""The problems of an instance that was cut short, and has told nobody of its object."""
+
+
+def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left: tuple[int, ...]) -> None:
+    """Have an object go on whose instance has not told the case of it: one that is over has `left` what it
+    had, or its error. One that was stopped before it began has it in the queue again (K16).
+    """
+    if problem == "run-cancelled" and not left:
+        queue.enqueue(decision, eid, case, front=True)
+    elif problem in BROKEN or not left:
+        queue.tell_lost(decision, eid, case, f"no instance could work on it: {problem}")
+
+
 def returned(decision: ServerDecision, event: Returned) -> None:
     """Know that an instance is over that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
-    had = called.object if problem and state.given.get(called.object) == event.call else 0
+    is_here = state.given.get(called.object) == event.call and not event.abandoned
+    failure = event.problem if is_here else None
     decision.change(CalledOver(decision.now, event.call, problem))
-    if had:  # it broke down, or never began: only the case can tell if the object went on
-        queue.tell_lost(decision, had, called.case, problem)
+    if failure is not None and called.object:
+        _take_back(decision, called.object, called.case, failure.kind, event.eids)
     if called.instance:
         actions.abandon(decision, called.instance)
     raised = state.events.get(called.event)

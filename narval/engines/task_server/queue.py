@@ -172,8 +172,10 @@ def _known(decision: ServerDecision, eid: int) -> int:
 
 def withdrawn(decision: ServerDecision, event: Returned) -> None:
     """Answer who withdrew an object, now that who had it is over."""
-    signal, _ = decision.state.withdrawing[event.call]
+    signal, eid = decision.state.withdrawing[event.call]
     decision.change(WithdrawalEnded(decision.now, event.call))
+    if eid in decision.state.given:
+        decision.change(ObjectGone(decision.now, eid, "it is withdrawn"))
     decision.reply(signal, withdrawn=True)
 
 

@@ -58,8 +58,9 @@ def _fault(
         return "no-rule", f"{definition.full_name} has no rule for {name!r:.80}; it answers {known}"
     wanted = max((rule.parameters for _, _, rule in found), key=len)
     if len(given) != len(wanted):
+        count = "1 parameter" if len(wanted) == 1 else f"{len(wanted)} parameters"
         listed = f" ({', '.join(wanted)})" if wanted else ""
-        return "bad-parameters", f"{name} takes {len(wanted)} parameters{listed}, got {len(given)}"
+        return "bad-parameters", f"{name} takes {count}{listed}, got {len(given)}"
     if eid and definition.is_global:
         return "no-object", "a global event carries no object, for nobody receives it; raise it without one"
     if eid in decision.state.carried:

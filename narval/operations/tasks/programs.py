@@ -247,7 +247,11 @@ async def task_raise(
             return {"event": event, **_moved(run, moved)}
         else:
             how = "name the TYPE that is to hear it, or the task whose event it is (NARVAL_TASK)"
-            raise TaskRefusedError("no-type", f"{event} is no global event: {how}")
+            names = [
+                known.full_name for known in daemon.agent.library.of(KIND).values() if known.name == event
+            ]
+            hint = f"; did you mean {names[0]!r}?" if names else f": {how}"
+            raise TaskRefusedError("no-type", f"{event} is no global event{hint}")
     definition = type_of(daemon, name)
     if with_object and (run is None or elements):
         whose = "the object of a task needs that (NARVAL_TASK)" if run is None else "one object, not two"

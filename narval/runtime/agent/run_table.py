@@ -49,7 +49,7 @@ class Families:
             run.join(known or run.eid, 1)
         if run.caller is not None and run.engine.definition_kind in ASKS:
             self._items.setdefault(run.family, {}).setdefault(run.caller.step, {})[run.eid] = None
-        if run.active:
+        if run.phase == "active":
             self._active[run.family] = self._active.get(run.family, 0) + 1
 
     def leave(self, run: Run) -> None:
@@ -142,7 +142,7 @@ class RunTable(dict[int, Run]):
         self.counts[run.kind, run.phase] += 1
         if run.phase == "failed":
             self._note_failure(run)
-        if run.active:
+        if run.phase == "active":
             self.active[run.eid] = run
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None

@@ -84,17 +84,11 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
-    for call in run.calls.values():
-        if call.kind == SIGNAL:
-            take_back(transaction, run, call)
-    if run.eid in agent.signals.heard:
-        for signal, waiting in agent.signals.ended(run.eid).items():
-            agent.queue.append((0, waiting, Returned(0, 0.0, signal, problem=unanswered(run.eid))))
+    if run.calls or agent.signals.heard or agent.signals.standing:
+        _end_signals(transaction, run)
     is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
-    if agent.signals.standing.get(run.name) == run.eid:
-        del agent.signals.standing[run.name]
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
@@ -209,6 +203,18 @@ def take_back(transaction: Transaction, run: Run, call: Call) -> None:
         agent.queue.append((0, hearer, Signalled(0, 0.0, "", "gone", arguments=arguments, sender=run.eid)))
         if run.active:
             agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, abandoned=True)))
+
+
+def _end_signals(transaction: Transaction, run: Run) -> None:
+    """Have a run that is over tell nobody anything, and nobody wait for its answer."""
+    agent = transaction.agent
+    for call in run.calls.values():
+        if call.kind == SIGNAL:
+            take_back(transaction, run, call)
+    for signal, waiting in agent.signals.ended(run.eid).items():
+        agent.queue.append((0, waiting, Returned(0, 0.0, signal, problem=unanswered(run.eid))))
+    if agent.signals.standing.get(run.name) == run.eid:
+        del agent.signals.standing[run.name]
 
 
 def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:

@@ -27,7 +27,7 @@ ANSWERED_WITHIN = 0.5
 LOOKED_WITHIN = 3.0
 """Seconds for all of it, where no daemon runs and the home has to be opened."""
 
-PARTS = ("steps", "transitions", "states", "nodes")
+PARTS = ("steps", "transitions", "states", "nodes", "objects", "trail", "queue", "instances", "events")
 """The keys of an answer to `show` whose rows are parts of a run, with an id and a state."""
 
 Choices = Iterator[tuple[str, object]]

@@ -274,15 +274,10 @@ def run(
             except BaseException:
                 _fail(task)
                 raise
-            if task.workobject is not None or task.get_current_state():
-                _end(task)
+            if task.workobject is not None or task.get_current_state():  # it may have given its object away
+                task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
             done += 1
     return done
-
-
-def _end(task: ProgramTask) -> None:
-    if task.workobject is not None:
-        task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
 
 
 def _fail(task: ProgramTask) -> None:

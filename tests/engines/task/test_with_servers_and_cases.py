@@ -311,3 +311,40 @@ TASK TYPE two
     case = said.put("g.one", "<o/>")
     (member,) = said.states[case].members.values()
     assert (member.state, said.error()["type"]) == ("held", "visits")
+
+
+def test_K28_what_was_routed_on_the_way_goes_nowhere_after_COMMIT() -> None:
+    said = Works("""
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { split("page"); route(one); route(one, 1); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+""")
+    assert said.state(said.put("g.one", "<o><page/></o>")) == "committed"
+
+
+def test_K59_of_an_instance_that_is_stopped_what_it_gave_away_does_not_come_back() -> None:
+    said = Works("""
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { raise(two, ev, object); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { exec("true"); }
+    ON EVENT ev SYNC CONDITION ACTION { assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+""")
+    case = said.put("g.one", "<o/>")
+    (one,) = said.at_work("g.one")
+    said.asks(one, "stop")
+    assert (said.at_work("g.one"), len(said.at_work("g.two"))) == ([], 1)
+    said.asks(said.at_work("g.two")[0], "finish", state="COMMIT")
+    assert said.state(case) == "committed"

@@ -78,7 +78,8 @@ def test_each_object_and_step_can_say_why_it_is_so() -> None:
     cases, case, whole, one, two = folder()
     assert why(cases, case, str(whole)) == "it goes on as 2 parts, 2 of which are under way"
     assert why(cases, case, str(one)) == (
-        f"it waits for g.b, which has it in its queue or at work: narval task where {one}"
+        "it waits to be told by g.b, which has it in its queue or at work, where it goes: "
+        f"narval task where {one}"
     )
     assert (why(cases, case, str(two)) or "").startswith(
         "it cannot go on by itself: g.c came to EXCEPTION (error "

@@ -98,7 +98,7 @@ def test_K20_parts_become_their_object_again() -> None:
     cases.passes_task(case, folder, ("a", one), ("b", two), parts={folder: [one, two]})
     cases.passes_task(case, one, ("join", 0))
     (wait,) = [wait for wait in waits(cases, case) if wait.id == str(one)]
-    assert wait.text == "g.join, where it waits for the other parts: part 2 (at g.b)"
+    assert wait.text == "by g.join that all parts are there; missing: part 2 (at g.b)"
     assert cases.says_of(case, "merged", parent=folder, object=folder, parts=[one]) == "missing-part"
     cases.passes_task(case, two, ("join", 0))
     whole = cases.add("<folder merged='yes'/>")

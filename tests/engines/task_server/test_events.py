@@ -94,7 +94,7 @@ def test_K36_a_parameter_is_a_time() -> None:
     with pytest.raises(Refusal, match="soon") as refused:
         hall.raises("check", "ev", "soon")
     assert refused.value.kind == "bad-parameters"
-    with pytest.raises(Refusal, match="takes 1 parameters"):
+    with pytest.raises(Refusal, match="takes 1 parameter"):
         hall.raises("check", "ev")
 
 

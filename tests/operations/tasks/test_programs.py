@@ -30,7 +30,7 @@ def refused(kind: str, *asked: Any, **named: Any) -> str:
     return str(error.value)
 
 
-def test_K48_K57_K49_K55_a_program_takes_objects_and_moves(agent: Agent) -> None:
+def test_K48_K57_K49_K50_K55_a_program_takes_objects_and_moves(agent: Agent) -> None:
     case = agent.task_put("w.scan", [SHEET])["cases"][0]
     task = begun(agent)
     got = agent.task_get(task, wait=20.0)
@@ -117,7 +117,7 @@ def test_K52_K38_a_synchronous_event_returns_with_its_result(agent: Agent) -> No
 def test_K52_what_no_rule_answers_is_refused(agent: Agent) -> None:
     assert "it answers ev.check" in refused("no-rule", agent.task_raise, "ev.chek", "w.scan")
     said = refused("bad-parameters", agent.task_raise, "ev.check", "w.scan")
-    assert said == "ev.check takes 1 parameters (word), got 0"
+    assert said == "ev.check takes 1 parameter (word), got 0"
     assert "did you mean" in refused("no-type", agent.task_raise, "ev.check", "w.scann")
     assert "NARVAL_TASK" in refused("no-type", agent.task_raise, "scanned")
     with pytest.raises(RequestError, match="sync or async"):
@@ -172,6 +172,7 @@ def test_K41_a_global_event_is_raised_by_its_name(agent: Agent) -> None:
     before = len(agent.task_events("w.NIGHT"))
     assert agent.task_raise("w.NIGHT")["type"] == "w.NIGHT"
     assert len(agent.task_events("w.NIGHT")) == before + 1
+    assert "did you mean 'w.NIGHT'?" in refused("no-type", agent.task_raise, "NIGHT")
 
 
 # --- who may ----------------------------------------------------------------------------------------------

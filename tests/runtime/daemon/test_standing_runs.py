@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from narval.definitions.kinds import KINDS
-from narval.errors import NarvalError, RequestError
+from narval.errors import RequestError
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
 from tests.house.countdown import WITH_DESKS
-from tests.runtime.at_work import Killed, Scene, in_a_loop, portrait, watched_commits
+from tests.runtime.at_work import Scene, in_a_loop, portrait, told
 
 FILE = "recipes/c.countdown"
 ONE, MORE = "one from 5 call nothing\n", "one from 5 call nothing\ntwo from 9 call nothing\n"
@@ -179,17 +179,7 @@ async def story(scene: Scene) -> dict[str, list[str]]:
 async def lived(folder: Path, kill_at: tuple[int, bool] | None) -> tuple[dict[str, list[str]], int]:
     scene = Scene(folder, limit=1)
     scene.write(FILE, ONE)
-    with watched_commits(scene):
-        scene.kill_at = kill_at
-        try:
-            found = await story(scene)
-        except (Killed, NarvalError):
-            await scene.end()
-            scene.kill_at = None
-            found = await story(scene)
-        assert scene.alive is not None
-        await scene.end_as_recorded()
-    return found, scene.commits
+    return await told(story, scene, kill_at), scene.commits
 
 
 def test_K70_a_kill_at_any_commit_tells_nothing_twice(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from narval.errors import NarvalError
-from tests.runtime.at_work import Killed, Scene, watched_commits
+from tests.runtime.at_work import Scene, told
 from tests.runtime.daemon.test_tasks import ask, put
 
 MODULE = """
@@ -84,16 +83,7 @@ async def lived(folder: Path, kill_at: tuple[int, bool] | None) -> tuple[Mapping
     scene = Scene(folder, limit=3)
     scene.write("modules/m.py", MODULE)
     scene.write("recipes/bank.task", TASKS)
-    with watched_commits(scene):
-        scene.kill_at = kill_at
-        try:
-            found = await story(scene)
-        except (Killed, NarvalError):
-            await scene.end()
-            scene.kill_at = None
-            found = await story(scene)
-        await scene.end_as_recorded()
-    return found, scene.commits
+    return await told(story, scene, kill_at), scene.commits
 
 
 def test_KA27_a_kill_at_any_commit_and_a_script_goes_on_where_it_stood(tmp_path: Path) -> None:

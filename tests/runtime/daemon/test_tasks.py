@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from narval.errors import NarvalError
 from narval.memory.elements.element import CONTROL
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
 from narval.runtime.daemon.daemon import Daemon
-from tests.runtime.at_work import Killed, Scene, in_a_loop, watched_commits
+from tests.runtime.at_work import Scene, in_a_loop, told
 
 MODULE = """
 from narval import Input, Output, action
@@ -110,16 +109,7 @@ async def story(scene: Scene) -> Mapping[str, int]:
 async def lived(folder: Path, kill_at: tuple[int, bool] | None) -> tuple[Mapping[str, int], int]:
     """What it came to; the commits that it took."""
     scene = home(folder, limit=3)
-    with watched_commits(scene):
-        scene.kill_at = kill_at
-        try:
-            found = await story(scene)
-        except (Killed, NarvalError):
-            await scene.end()
-            scene.kill_at = None
-            found = await story(scene)
-        await scene.end_as_recorded()
-    return found, scene.commits
+    return await told(story, scene, kill_at), scene.commits
 
 
 def test_K69_a_kill_at_any_commit_neither_loses_an_object_nor_does_a_thing_twice(tmp_path: Path) -> None:

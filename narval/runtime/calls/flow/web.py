@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import re
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
@@ -45,18 +46,19 @@ class Web:
 
     async def page(self, url: str) -> KeptPage:
         """A page. Raises ActionError where there is none, or none in time, which may pass (TA25)."""
-        host = urlsplit(url).netloc.rpartition("@")[2].lower()
-        async with self._hosts.setdefault(host, asyncio.Semaphore(AT_ONCE)):
-            try:
+        try:
+            async with self._hosts.setdefault(_host_of(url), asyncio.Semaphore(AT_ONCE)):
                 return await self._asked(url)
-            except ActionError as error:
-                raise ActionError(str(error), error.kind, final=error.kind != "unreachable") from None
+        except ActionError as error:
+            raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
     async def post(self, url: str, body: bytes, key: str) -> int:
         """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        answer = await fetched(url, headers=headers, allow=self._allow, body=body)
-        return answer.status
+        try:
+            return (await fetched(url, headers=headers, allow=self._allow, body=body)).status
+        except ActionError as error:
+            raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
     async def _asked(self, url: str) -> KeptPage:
         known = self._store.page(url)
@@ -69,7 +71,7 @@ class Web:
             try:
                 found = await fetched(url, headers=headers, allow=self._allow)
             except ActionError as error:
-                if error.kind != "unreachable" or attempt == TRIES:
+                if not _may_pass(error) or attempt == TRIES:
                     raise
                 await self._sleep(WAITS[attempt - 1])
                 continue
@@ -90,6 +92,21 @@ class Web:
         return page
 
 
+def _host_of(url: str) -> str:
+    """The host and port of a URL. Raises ActionError."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+    except ValueError as error:
+        raise ActionError(f"expected an address, found {url!r:.80}: {error}", "bad-address") from None
+
+
+def _may_pass(error: ActionError) -> bool:
+    """True if a server may answer another time; a name that nobody has is not there in a minute (TA25)."""
+    cause = error.__context__
+    is_nobody = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
+    return error.kind == "unreachable" and not is_nobody
+
+
 def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
     """Seconds to wait until a page is asked for again; None if the answer is to be taken as it is."""
     if found.status not in _AGAIN or attempt == TRIES:
@@ -98,7 +115,10 @@ def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
     if asked.isdecimal():
         wait = float(asked)
     elif asked and (date := email.utils.parsedate_tz(asked)) is not None:
-        wait = max(0.0, email.utils.mktime_tz(date) - now)
+        try:
+            wait = max(0.0, email.utils.mktime_tz(date) - now)
+        except (OverflowError, ValueError):
+            return None
     else:
         wait = WAITS[attempt - 1]
     return wait if wait <= LONGEST_WAIT else None

@@ -39,6 +39,7 @@ from narval.surfaces.cli.render.tables import (
     person,
     table,
 )
+from narval.surfaces.cli.task import tables as task_tables
 
 
 def run(shown: Row) -> None:
@@ -60,7 +61,7 @@ def run(shown: Row) -> None:
             ("context", ", ".join(map(str, shown.get("context") or ()))),
         ]
     )
-    for columns, key in PARTS:
+    for columns, key in (*PARTS, *task_tables.PARTS):
         if shown.get(key):
             click.echo()
             table(columns, shown[key])

@@ -55,7 +55,7 @@ def where(session: Session, object: int) -> None:
 
 def _place(found: Row, depth: int = 0) -> None:
     now = f" (now {found['now']})" if found["now"] != found["object"] else ""
-    task = f", with task {found['task']}" if found["task"] else ""
+    task = f" (task {found['task']})" if found["task"] else ""
     since = f" since {moment(found['since'])}" if found["since"] else ""
     why = f": {found['why']}" if found["why"] else ""
     place = "in parts" if found["parts"] and found["where"] == "parts" else found["where"]

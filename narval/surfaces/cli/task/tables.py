@@ -1,4 +1,6 @@
-"""Tables of tasks: those at work, objects in a queue, events, tasks passed; and the records of the logs."""
+"""Tables of tasks: those at work, objects in a queue, events, tasks passed, the parts of their runs; and the
+records of the logs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,10 @@ def _of(key: str) -> Callable[[Row], object]:
 def _who(row: Row) -> str:
     role = f" ({row['role']})" if row["role"] else ""
     return f"{row['user'] or ('a program' if row['program'] else '')}{role}"
+
+
+def _called(row: Row) -> str:
+    return f"{row['event']}({', '.join(row['parameters'])})"
 
 
 def _at(key: str, title: str = "") -> Column:
@@ -38,7 +44,7 @@ QUEUE = (
 )
 EVENTS = (
     Column("id", _of("eid"), right=True),
-    Column("event", lambda row: f"{row['event']}({', '.join(row['parameters'])})"),
+    Column("event", _called),
     Column("type", _of("type")),
     Column("queue", lambda row: f"{row['queue']}{', in vain so far' if row['stage'] == 'false' else ''}"),
     Column("receiver", _of("receiver"), right=True),
@@ -54,6 +60,58 @@ PASSED = (
     Column("result", _of("result")),
     Column("compensation", _of("compensation")),
 )
+
+
+def _ordinal(row: Row) -> str:
+    return f"{row['ordinal']} of {row['parent']}" if row.get("parent") else ""
+
+
+_OBJECTS = (
+    Column("object", _of("id"), right=True),
+    Column("now", _of("object"), right=True),
+    Column("state", _of("state")),
+    Column("type", _of("type")),
+    Column("event", _of("event")),
+    _at("since"),
+    Column("part", _ordinal),
+    Column("why", _of("why")),
+)
+_TRAIL = (
+    Column("step", _of("id")),
+    *PASSED[:2],
+    Column("task", _of("instance"), right=True),
+    *PASSED[3:5],
+    Column("state", _of("state")),
+    Column("compensator", _of("compensator")),
+    Column("why", _of("why")),
+)
+_QUEUED = (
+    Column("object", _of("id"), right=True),
+    Column("case", _of("case"), right=True),
+    Column("state", _of("state")),
+    _at("at", "since"),
+    Column("part", _ordinal),
+)
+_INSTANCES = (
+    Column("task", _of("id"), right=True),
+    *TASKS[2:4],
+    Column("user", _of("user")),
+    Column("role", _of("role")),
+    _at("since"),
+)
+_RAISED = (
+    Column("event", _of("id"), right=True),
+    Column("name", _called),
+    Column("queue", _of("state")),
+    Column("object", _of("object"), right=True),
+    _at("at", "raised"),
+    _at("until", "next"),
+)
+PARTS = (
+    (_OBJECTS, "objects"), (_TRAIL, "trail"),
+    (_QUEUED, "queue"), (_INSTANCES, "instances"), (_RAISED, "events"),
+)  # fmt: skip
+"""The tables of a case and of a standing run, by the key in the answer to `show`."""
 
 
 def record(row: Row) -> str:

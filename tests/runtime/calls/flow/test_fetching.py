@@ -101,6 +101,15 @@ def test_a_server_that_is_not_there_is_asked_three_times() -> None:
     assert asking.slept == [1.0, 4.0]
 
 
+@pytest.mark.parametrize("url", ["http://nobody.invalid/", "http://[bad/", "ftp://x/", "http://"])
+def test_TA25_what_cannot_pass_is_not_tried_again(url: str) -> None:
+    asking = Asking()
+    with pytest.raises(ActionError) as raised:
+        asking.page(url)
+    assert raised.value.final
+    assert asking.slept == []
+
+
 def test_a_host_is_asked_for_so_many_pages_at_once(site: LocalSite) -> None:
     paths = [f"/{number}" for number in range(3 * AT_ONCE)]
     for path in paths:

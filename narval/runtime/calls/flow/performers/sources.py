@@ -158,7 +158,7 @@ def _of_rss(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
     # As a file: a text may be taken for an address, and be fetched.
     headers = {"content-type": "application/xml; charset=utf-8"}
     feed = feedparser.parse(io.BytesIO(_DECLARATION.sub("", text).encode()), response_headers=headers)
-    if feed.bozo and not feed.entries:
+    if not feed.entries and (feed.bozo or not feed.version):
         raise FlowError("bad-document", f"{source.name}: expected a feed, found {text[:40]!r}")
     return iter([{name: entry.get(name) for name in fields} for entry in feed.entries])
 
