@@ -51,3 +51,12 @@ def test_TA35_a_document_without_sessions_is_a_fault(plan: Path, tmp_path: Path,
     given.write_text(text)
     found = narval(plan.parent, "dataflow", str(plan), "--input", str(given))
     assert (found.exit_code, why in found.stderr) == (1, True), found.stderr
+
+
+def test_a_failure_names_its_operator_and_line(plan: Path, tmp_path: Path) -> None:
+    given = tmp_path / "in.xml"
+    text = SESSION.replace(' type="Number"', "").format(7)
+    given.write_text(f"<plan_input>{text}</plan_input>")
+    found = narval(plan.parent, "dataflow", str(plan), "--input", str(given))
+    assert found.exit_code == 1
+    assert found.stderr.endswith("(in select-1 of homes.Cheap, line 6)\n"), found.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from narval.definitions.dataflow.definition import OperatorCall
 from narval.engines.dataflow.network.channels import (
     ENDED,
@@ -146,7 +148,10 @@ class Epoch:
         self._machine.go_on(gate, steps)
 
     def failed(self, gate: Gate, failure: Failure) -> None:
-        """Take note that an operator failed."""
+        """Take note that an operator failed; the failure says which."""
+        if not failure.detail:
+            where = f"in {gate.call.key} of {self.wiring.graph.full_name}, line {gate.call.line}"
+            failure = replace(failure, detail=where)
         self._owner.failed(failure)
 
     def closed(self, gate: Gate) -> None:

@@ -25,7 +25,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import Target, call
 from narval.runtime.calls.flow.documents import GatheredOutputs, inputs_of
-from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
+from narval.runtime.calls.flow.driver import FlowDriver, FlowInput, with_place
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
@@ -144,7 +144,7 @@ class FlowCalls:
             code.close()
         value["state"] = ended.state
         if ended.state == "failed" and ended.failure is not None:
-            raise ActionError(ended.failure.message, ended.failure.kind, final=ended.failure.final)
+            raise ActionError(with_place(ended.failure), ended.failure.kind, final=ended.failure.final)
         return [document for _, document in gathered.documents()] if ended.state == "done" else []
 
     def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:

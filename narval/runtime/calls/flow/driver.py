@@ -205,6 +205,11 @@ class FlowDriver:
             seen, since = self._network.progress, loop.time()
 
 
+def with_place(failure: Failure) -> str:
+    """The message of a failure, and where it happened."""
+    return f"{failure.message} ({failure.detail})" if failure.detail else failure.message
+
+
 def failure_in(error: Exception) -> Failure:
     """The failure of an operator outside. One of a user's code may pass, as it may in an action."""
     if isinstance(error, FlowError):

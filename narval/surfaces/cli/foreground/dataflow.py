@@ -105,7 +105,9 @@ def _shown(count: int, at: int) -> str:
 
 
 def _why(over: TransactionOver) -> str:
-    return clean_lines(over.failure.message) if over.failure is not None else "it failed"
+    from narval.runtime.calls.flow.driver import with_place
+
+    return clean_lines(with_place(over.failure)) if over.failure is not None else "it failed"
 
 
 class ResultLines:
