@@ -292,8 +292,8 @@ class _UnitReader:
         tokens = self._tokens
         name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         if tokens.next.kind == ":":
-            clauses = ", ".join(_CLAUSE_WORDS)
-            raise tokens.lost(f"expected a clause ({clauses}), or ( after a call, found '{name.text}:'")
+            known = ", ".join(_CLAUSE_WORDS)
+            raise tokens.lost(f"expected a clause ({known}), or ( after a call, found '{name.text}:'")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()

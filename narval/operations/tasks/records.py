@@ -131,6 +131,7 @@ def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
         if what == "EventRaised":
             known[number] = {"event": line["name"], "number": number, "object": line.get("object") or None}
             by = {"task": line.get("raiser") or None, "type": line.get("raiser_type") or None}
+            by["by"] = "narval" if line.get("own") else line.get("by") or None
             yield {**head, **by, "to": run.name, **known[number]}
         elif what in ("ConditionJudged", "RuleOver"):
             rule = (number, line.get("rule", 0))

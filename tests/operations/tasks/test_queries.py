@@ -133,6 +133,8 @@ def test_K66_the_two_logs_have_their_records(agent: Agent) -> None:
         (None, None, "done"),
     ]
     assert [row["task"] for row in check[1:]] == [run, run]
+    by_itself = [row for row in rows if row.get("to") == "w.NIGHT"]
+    assert [(row["task"], row["by"]) for row in by_itself] == [(None, "narval")]
     assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
     assert agent.task_log(limit=2) == rows[:-3:-1]
     assert {row["type"] for row in agent.task_log(name="w.book")} == {"w.book"}

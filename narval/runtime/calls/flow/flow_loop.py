@@ -29,9 +29,8 @@ class FlowLoop:
                 ).start()
             self._count += 1
             future: Future[Result] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        future.add_done_callback(
-            self._over
-        )  # with the lock free: it is called at once if all is done already
+        # with the lock free, as it is called at once if all is done already
+        future.add_done_callback(self._over)
         return await asyncio.wrap_future(future)
 
     def _over(self, _: Future[Any]) -> None:

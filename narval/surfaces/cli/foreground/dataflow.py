@@ -88,13 +88,12 @@ def dataflow(
         )
     except FlowError as error:
         raise RequestError(f"{clean(file)}: {error.failure.message}") from None
-    root = form == "xml" and "plan_input"
-    if root:
-        click.echo(f"<{root}>")
+    if form == "xml":
+        click.echo("<plan_input>")
     for writer in writers:
         writer.close()
-    if root:
-        click.echo(f"</{root}>")
+    if form == "xml":
+        click.echo("</plan_input>")
     failures = [(at, over) for at, over in enumerate(ended, 1) if over.state == "failed"]
     for at, over in failures:
         click.echo(f"narval: {clean(file)}: {_shown(len(ended), at)}{_why(over)}", err=True)

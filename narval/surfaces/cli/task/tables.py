@@ -127,7 +127,7 @@ def _sentence(row: Row) -> str:
         return f"{task} entered {row['state']}" + (f" with object {row['object']}" if row["object"] else "")
     event = row.get("event") or f"event {row.get('number')}"
     if "to" in row:
-        who = task if row["task"] else "somebody"
+        who = task if row["task"] else row["by"] or "somebody"
         carried = f" with object {row['object']}" if row["object"] else ""
         return f"{who} raised {event} to {row['to']}{carried}"
     receiver = task if row["task"] else row["type"]
