@@ -49,6 +49,9 @@ def _input_completed(state: DataflowState, change: InputCompleted) -> None:
 def _ended(state: DataflowState, change: DataflowEnded) -> None:
     state.move(change.status, change.at, change.error)
     state.open = False
+    for place in state.calls.values():
+        session = state.sessions[place]
+        session.state, session.ended = "cancelled", change.at
     state.calls.clear()
 
 

@@ -104,6 +104,8 @@ def _reason_of_session(session: FlowSession) -> str:
         return "it was done in the run that this one is a retry of"
     if session.state == "void":
         return "void was fired in it, so it gave nothing"
+    if session.state == "cancelled":
+        return "its run ended before it did"
     if session.state == "failed":
         return f"it failed; error {session.error} says why"
     if session.state == "done":

@@ -14,7 +14,7 @@ from narval.engines.run_state import Moves, RunState
 class FlowSession(msgspec.Struct, omit_defaults=True):
     """A session: one transaction of the dataflow, with the inputs at a `place` of an element.
 
-    It is `running`, `done`, `void` or `failed`; `kept` from the run that this one is a retry of.
+    It is `running`, `done`, `void`, `failed` or `cancelled`; `kept` from the run that this one is a retry of.
     """
 
     call: str

@@ -165,3 +165,10 @@ def test_a_cancelled_run_gives_its_sessions_up(said: Dialogue) -> None:
     said.cancel(run)
     assert said.state(run) == "cancelled"
     assert len(said.wishes(CancelCall)) == 2
+    assert [session.state for session in said.states[run].sessions] == ["cancelled", "cancelled"]
+
+
+def test_values_beside_sessions_are_refused_rather_than_dropped(said: Dialogue) -> None:
+    run = start(said, TWO, most="900")
+    assert said.state(run) == "failed"
+    assert not said.calls
