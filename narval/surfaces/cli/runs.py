@@ -6,13 +6,13 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.operations.text import xml_text
+from narval.operations.text import counted, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import RUNS, counted, table
+from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session
 
 SLICE = 3600.0
@@ -181,7 +181,7 @@ def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: 
 def _effect(answer: dict[str, Any]) -> None:
     effect = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
     if sessions := answer.get("sessions"):
-        click.echo(f"{effect}: run {answer['run']} took it, {counted(sessions, 'session', 'sessions')}")
+        click.echo(f"{effect}: run {answer['run']} took it, {counted(sessions, 'session')}")
     elif answer.get("taken_by"):
         taker = "transition" if answer.get("eid") else "state"
         click.echo(f"{effect}: {taker} {answer['taken_by']} took it")
