@@ -33,8 +33,9 @@ narval remembered flats --forget-all"""
 def remembered(
     session: Session, name: str, key: tuple[str, ...], limit: int | None, forget: bool, forget_all: bool
 ) -> None:
-    """List what dataflows remember (the operator `remember`): the names; of NAME its items, the latest first.
+    """List what dataflows remember.
 
+    These are the names that the operator `remember` was given; of NAME its items, the latest first.
     KEY are the values of the key attributes of one item, in their order.
     """
     wanted = list(key) or None

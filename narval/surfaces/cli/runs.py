@@ -181,7 +181,7 @@ def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: 
 def _effect(answer: dict[str, Any]) -> None:
     effect = f"signal {answer['signal']} is element {answer['eid']}" if answer.get("eid") else "told"
     if sessions := answer.get("sessions"):
-        click.echo(f"{effect}: run {answer['run']} took it, {counted(sessions, 'session', 'sessions')}")
+        click.echo(f"{effect}: run {answer['run']} took it, {counted(sessions, 'session')}")
     elif answer.get("taken_by"):
         taker = "transition" if answer.get("eid") else "state"
         click.echo(f"{effect}: {taker} {answer['taken_by']} took it")

@@ -89,7 +89,7 @@ def test_shells_can_complete_commands(shell: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [command for command in COMMANDS.values() if command.name not in ("init", "automaton")],
+    [command for command in COMMANDS.values() if command.name not in ("init", "automaton", "dataflow")],
     ids=lambda one: one.name,
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:

@@ -53,8 +53,9 @@ def dataflow(
     form: str | None,
     ttl: str | None,
 ) -> None:
-    """Run a dataflow of FILE in the foreground, without a home: the first, or the one named PLAN.
+    """Run a dataflow of FILE in the foreground, without a home.
 
+    It is the first of the file, or the one named PLAN.
     Results come as they are found. Functions are those of `modules/` beside FILE, or of the home it lies in.
     The exit status is 0 when every session ended well, else 1.
     """
