@@ -91,7 +91,8 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
     engine = engine_of(definition.kind)
     if not isinstance(engine, HasEnvironment):
         having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
-        wanted = " or ".join(f"{article(kind)} {kind}" for kind in having)
+        *others, last = [f"{article(kind)} {kind}" for kind in having]
+        wanted = f"{', '.join(others)} or {last}" if others else last
         is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
         raise RequestError(f"{is_a}: only {wanted} has an environment")
     try:

@@ -146,7 +146,7 @@ def test_only_a_process_has_tokens(at: At) -> None:
     agent.load("<automaton group='a' name='a'><state name='start' command='true'/></automaton>")
     with pytest.raises(RequestError, match="is an automaton: only a process has tokens"):
         agent.tokens(agent.start("a.a"))
-    with pytest.raises(RequestError, match="only a process or a task has an environment"):
+    with pytest.raises(RequestError, match="only a process, a task or a dataflow has an environment"):
         agent.start("g.r", environment={"a": 1})
 
 

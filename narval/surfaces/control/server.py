@@ -91,7 +91,8 @@ class ControlServer:
         limits = limits or ControlLimits()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE
         connections = max(1, min(limits.connections, files))
-        limits = limits._replace(connections=connections, waiting=min(limits.waiting, files - connections))
+        waiting = max(1, min(limits.waiting, files - connections))
+        limits = limits._replace(connections=connections, waiting=waiting)
         server = cls(path, invoke, limits, uid_of or peer_uid)
         server._listener = listener_at(path)
         server._listen()
