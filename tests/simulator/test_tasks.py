@@ -20,8 +20,9 @@ def test_K69_an_object_is_in_one_place_and_an_event_ends_once(first: int) -> Non
         run(seed, Tasked)
 
 
-def test_K69_a_daemon_may_be_killed_before_and_after_each_commit_of_tasks() -> None:
-    whole, *killed = every_boundary(9, TaskedBoundary)
+@pytest.mark.parametrize("seed", [2, pytest.param(9, marks=pytest.mark.soak)])
+def test_K69_a_daemon_may_be_killed_before_and_after_each_commit_of_tasks(seed: int) -> None:
+    whole, *killed = every_boundary(seed, TaskedBoundary)
     assert len(killed) == 2 * whole.commits
     assert sum(each.crashes for each in killed) == len(killed)
 
