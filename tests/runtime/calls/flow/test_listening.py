@@ -27,7 +27,7 @@ def send(path: Path, found: list[int], *lines: bytes) -> None:
 
 def test_lines_of_a_socket_are_values(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
-    path, found = tmp_path / "var/prices.sock", list[int]()
+    path, found = tmp_path / "var/listen/prices", list[int]()
     sender = threading.Thread(target=send, args=(path, found, "7 €".encode(), b"\xff", b"", b"."))
     sender.start()
     over, taken = drive(tmp_path, PLAN)
@@ -43,3 +43,24 @@ def test_a_socket_has_a_plain_name(tmp_path: Path, name: str) -> None:
     over, _ = drive(tmp_path, PLAN.replace("prices", name))
     assert over.failure is not None
     assert "expected the name of a socket" in over.failure.message
+
+
+def test_a_socket_takes_the_place_of_no_other(tmp_path: Path) -> None:
+    """Neither of the daemon's own, which lies beside, nor of one that another dataflow listens at."""
+    (tmp_path / "var/listen").mkdir(parents=True)
+    for name in ("control.sock", "listen/prices"):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(tmp_path / "var" / name))
+            server.listen()
+            before = (tmp_path / "var" / name).stat().st_ino
+            if name == "listen/prices":
+                over, _ = drive(tmp_path, PLAN)
+                assert over.failure is not None
+                assert "another dataflow listens" in over.failure.message
+            else:
+                sender = threading.Thread(target=send, args=(tmp_path / "var/listen/control.sock", [], b"."))
+                sender.start()
+                over, _ = drive(tmp_path, PLAN.replace("prices", "control.sock"))
+                sender.join()
+                assert over.state == "done", over
+            assert (tmp_path / "var" / name).stat().st_ino == before

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-from contextlib import suppress
+import socket
 from pathlib import Path
 
 from narval.engines.dataflow.network.batches import VALUE, FlowError, TupleBatch
@@ -20,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
 class Listen:
-    """Give each line that is sent to the socket `var/NAME.sock` of the home, which is the user's alone.
+    """Give each line that is sent to the socket `var/listen/NAME` of the home, which is the user's alone.
 
     It ends when a line says `.` and nothing else, or with its dataflow.
     """
@@ -32,15 +31,11 @@ class Listen:
     async def perform(self, request: OperatorRequest, give: Give) -> None:
         """Listen until the end."""
         path = self._path(str(request.arguments["address"]))
-        with suppress(FileNotFoundError):
-            path.unlink()
-        before = os.umask(0o177)
         try:
-            server = await asyncio.start_unix_server(self._heard, path, limit=LONGEST_LINE)
+            listener = _listener_at(path)
+            server = await asyncio.start_unix_server(self._heard, sock=listener, limit=LONGEST_LINE)
         except OSError as error:
             raise FlowError("bad-address", f"{path}: {error}") from None
-        finally:
-            os.umask(before)
         try:
             async with server:
                 while (line := await self._lines.get()) is not None:
@@ -55,7 +50,7 @@ class Listen:
             raise FlowError(
                 "bad-address", f"expected the name of a socket, such as prices, found {name!r:.80}"
             )
-        return self._home / "var" / f"{name}.sock"
+        return self._home / "var" / "listen" / name
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -66,3 +61,23 @@ class Listen:
             writer.write(f"expected a line of {LONGEST_LINE:,} bytes at most\n".encode())
         finally:
             writer.close()
+
+
+def _listener_at(path: Path) -> socket.socket:
+    """A socket that listens at a path in a folder of the user's alone. Raises FlowError, OSError."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.is_socket():
+        with socket.socket(socket.AF_UNIX) as other:
+            if other.connect_ex(str(path)) == 0:
+                raise FlowError(
+                    "in-use", f"another dataflow listens at {path}; end it, or choose another name"
+                )
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
