@@ -10,7 +10,6 @@ from narval.engines.dataflow.changes import (
     SessionBegan,
     SessionEnded,
     SessionKept,
-    TuplesProduced,
 )
 from narval.engines.dataflow.state import DataflowState, FlowSession
 from narval.engines.run_state import apply_table
@@ -30,10 +29,6 @@ def _session_began(state: DataflowState, change: SessionBegan) -> None:
 def _session_kept(state: DataflowState, change: SessionKept) -> None:
     kept = FlowSession("", change.eid, change.place, "done", results=change.results, kept=True)
     state.sessions.append(kept)
-
-
-def _tuples_produced(state: DataflowState, change: TuplesProduced) -> None:
-    state.produced += change.eids
 
 
 def _session_ended(state: DataflowState, change: SessionEnded) -> None:

@@ -52,13 +52,6 @@ class SessionKept(DataflowChange, frozen=True):
     results: tuple[int, ...] = ()
 
 
-class TuplesProduced(DataflowChange, frozen=True):
-    """A session that goes on has added elements to memory."""
-
-    call: str
-    eids: tuple[int, ...]
-
-
 class SessionEnded(DataflowChange, frozen=True):
     """A session ended: `done`, `void` by its own will (T35), or `failed`, which the element `error` tells."""
 

@@ -15,11 +15,10 @@ from narval.engines.dataflow.changes import (
     OperatorCount,
     SessionBegan,
     SessionEnded,
-    TuplesProduced,
 )
 from narval.engines.dataflow.state import DataflowState
 from narval.engines.decision import Decision
-from narval.engines.events import Failure, OutputElement, Plain, Produced, Returned
+from narval.engines.events import Failure, OutputElement, Plain, Returned
 from narval.memory.elements.element import Element, parse
 
 PLAN_INPUT = "plan_input"
@@ -62,11 +61,6 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
                 call, commands.FLOW, self.definition.full_name, step, elements=elements, payload=payload
             )
         )
-
-    def produced(self, event: Produced) -> None:
-        """Add to memory what a session that goes on gives to it."""
-        if event.call in self.state.calls:
-            self.change(TuplesProduced(event.call, self._added(event.call, event.elements)))
 
     def returned(self, event: Returned) -> None:
         """End a session as it came back."""

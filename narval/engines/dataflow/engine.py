@@ -31,7 +31,6 @@ from narval.engines.events import (
     Cancelled,
     CarriedOver,
     Event,
-    Produced,
     Resume,
     Returned,
     Reusable,
@@ -77,8 +76,6 @@ def advance(
             _started(decision, event)
         case Signalled():
             _signalled(decision, event)
-        case Produced() if not state.over:
-            decision.produced(event)
         case Returned() if not state.over:
             decision.returned(event)
         case Cancelled() if not state.over:

@@ -43,7 +43,6 @@ class DataflowState(RunState, omit_defaults=True):
     retry_of: int = 0
     sessions: list[FlowSession] = []
     calls: dict[str, int] = {}
-    produced: tuple[int, ...] = ()
 
     @property
     def results(self) -> tuple[int, ...]:

@@ -148,18 +148,6 @@ def test_what_passed_is_told_of_each_operator(said: Dialogue) -> None:
     assert {"input houses", "output dear", key} <= {node.id for node in drawn.parts if hasattr(node, "id")}
 
 
-def test_a_session_adds_elements_while_it_goes_on(said: Dialogue) -> None:
-    run = start(said, "<plan_input><session/></plan_input>")
-    said.produced("session 1", "<flat price='90'/>")
-    (eid,) = said.states[run].produced
-    element = said.element(eid)
-    assert element is not None
-    assert element.origin is not None
-    assert element.origin.step == "session 1"
-    said.returned("session 1")
-    assert said.state(run) == "done"
-
-
 def test_a_cancelled_run_gives_its_sessions_up(said: Dialogue) -> None:
     run = start(said, TWO)
     said.cancel(run)

@@ -140,8 +140,6 @@ class FlowCalls:
             ended = await self._loop.run(run_it())
         except FlowError as error:
             raise ActionError(error.failure.message, error.failure.kind, final=True) from None
-        finally:
-            code.close()
         value["state"] = ended.state
         if ended.state == "failed" and ended.failure is not None:
             raise ActionError(with_place(ended.failure), ended.failure.kind, final=ended.failure.final)

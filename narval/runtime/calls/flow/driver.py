@@ -8,8 +8,8 @@ room (TA41).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from narval.engines.calls.backoff import restart_wait
 from narval.engines.dataflow.network.batches import FlowError, Relation, TupleBatch
@@ -33,14 +33,8 @@ TURNS = 64
 OVERDUE = "time-to-live"
 
 
-class Streamed(NamedTuple):
-    """An input whose tuples come one batch after another."""
-
-    batches: AsyncIterator[TupleBatch]
-
-
-FlowInput = Streamed | Relation | str | int | float | None
-"""An input: a stream, a relation, or a value."""
+FlowInput = Relation | str | int | float | None
+"""An input: a relation, which a stream has all of its tuples from, or a value."""
 
 
 Place = tuple[str, str, int]
@@ -70,6 +64,8 @@ class FlowDriver:
         self._others: set[asyncio.Task[None]] = set()
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._stopped: Failure | None = None
+        self._seen, self._moved = 0, 0.0
+        """The progress when the network last moved, and when that was, by the loop's clock (T30)."""
 
     async def drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
         """Run the transaction to its end."""
@@ -87,12 +83,10 @@ class FlowDriver:
         network = self._network
         network.start()
         for name, given in inputs.items():
-            if isinstance(given, Streamed):
-                self._also(self._feed(name, given))
-            else:
-                network.give(name, given)
+            network.give(name, given)
         while True:
             busy = network.run(TURNS)
+            self._note_progress()
             over = self._hear()
             if over is not None:
                 return over if self._stopped is None else TransactionOver("failed", self._stopped)
@@ -141,16 +135,6 @@ class FlowDriver:
         task.add_done_callback(self._others.discard)
         return task
 
-    async def _feed(self, name: str, given: Streamed) -> None:
-        try:
-            async for batch in given.batches:
-                await self._room.wait()
-                self._network.feed(name, batch)
-                self._wake.set()
-            self._network.end(name)
-        finally:
-            self._wake.set()
-
     async def _restart(self, asked: RestartRequest) -> None:
         await asyncio.sleep(restart_wait(asked.attempt))
         self._network.restart(asked.frame)
@@ -196,13 +180,14 @@ class FlowDriver:
     async def _watch(self, ttl: float) -> None:
         """End the transaction when nothing has moved for its time to live."""
         loop = asyncio.get_running_loop()
-        seen, since = self._network.progress, loop.time()
-        while True:
-            await asyncio.sleep(since + ttl - loop.time())
-            if self._network.progress == seen:
-                self.stop(Failure(OVERDUE, f"nothing has moved for {ttl:g} s", final=True))
-                return
-            seen, since = self._network.progress, loop.time()
+        self._moved = loop.time()
+        while (left := self._moved + ttl - loop.time()) > 0:
+            await asyncio.sleep(left)
+        self.stop(Failure(OVERDUE, f"nothing has moved for {ttl:g} s", final=True))
+
+    def _note_progress(self) -> None:
+        if self._ttl is not None and self._network.progress != self._seen:
+            self._seen, self._moved = self._network.progress, asyncio.get_running_loop().time()
 
 
 def with_place(failure: Failure) -> str:

@@ -105,7 +105,6 @@ async def run_sessions(
     definition, functions, settings, folder, keep = flow
     code, plan, mine = UserCode(functions), FlowPlan(definition), f"{getpid()} {time()} "
     with ExitStack() as ends:
-        ends.callback(code.close)
         store = ends.enter_context(closing(FlowStore(keep)))
         ends.callback(store.forget_sessions, lambda session: session.startswith(mine))
         web = Web(settings.fetch_allow, store, asyncio.sleep, time)

@@ -89,7 +89,4 @@ def drive(
         folder,
     )
     driver = FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl)
-    try:
-        return asyncio.run(driver.drive(inputs or {})), taken
-    finally:
-        code.close()
+    return asyncio.run(driver.drive(inputs or {})), taken

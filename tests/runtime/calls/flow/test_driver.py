@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from time import monotonic
+
+import pytest
 
 from narval.engines.dataflow.network.batches import VALUE, TupleBatch
 from narval.engines.dataflow.network.requests import FlowSettings
@@ -168,3 +172,53 @@ def test_print_and_sleep(tmp_path: Path) -> None:
     assert over.state == "done", over
     assert taken.lines == [f'{{"n":{n}}}' for n in range(6)]
     assert monotonic() - began >= 0.02
+
+
+@pytest.mark.parametrize("raised", ["SystemExit(3)", "StopIteration()", "KeyboardInterrupt()"])
+def test_whatever_a_function_raises_is_its_own_failure(tmp_path: Path, raised: str) -> None:
+    module = f"""
+from narval.definitions.dataflow.code import function
+
+@function
+def odd(row):
+    raise {raised}
+"""
+    plan, settings = flow('map("odd", ns : out)'), FlowSettings(restarts=0)
+    over, _ = drive(tmp_path, plan, module, {"ns": NUMBERS}, settings=settings)
+    assert over.failure is not None
+    assert raised in over.failure.message
+
+
+def test_a_program_ends_though_a_function_does_not_come_back(tmp_path: Path) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/code.py").write_text(
+        "import time\nfrom narval.definitions.dataflow.code import function\n\n"
+        "@function\ndef stuck(row):\n    time.sleep(3600)\n"
+    )
+    (tmp_path / "w.plan").write_text(flow('map("stuck", ns : out)'))
+    document = (
+        b'<plan_input><session><relation name="ns"><tuple><n>1</n></tuple></relation></session></plan_input>'
+    )
+    command = [sys.executable, "-m", "narval", "dataflow", "w.plan", "--input", "-", "--ttl", "0.1s"]
+    done = subprocess.run(
+        command, cwd=tmp_path, input=document, capture_output=True, timeout=100, check=False
+    )
+    assert done.returncode == 1
+    assert b"nothing has moved for 0.1 s" in done.stderr
+
+
+def test_T30_a_transaction_that_moves_may_go_on_for_longer(tmp_path: Path) -> None:
+    module = """
+import asyncio
+from narval.definitions.dataflow.code import function
+given = []
+
+@function
+async def numbers():
+    await asyncio.sleep(0.2)
+    given.append(1)
+    return {"n": len(given)} if len(given) <= 12 else None
+"""
+    over, taken = drive(tmp_path, flow('makestream("numbers" : out)', inputs=""), module, ttl=2.0)
+    assert over.state == "done", over
+    assert len(taken.rows["out"]) == 12

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -14,7 +16,7 @@ from narval.engines.dataflow.network.batches import TupleBatch
 from narval.engines.dataflow.network.requests import OperatorRequest
 
 MOST_THREADS = 32
-"""The functions of users that run at once, of all dataflows of a program."""
+"""The functions of modules that run at once in threads, of one session."""
 
 
 class FlowAnswer(NamedTuple):
@@ -49,11 +51,13 @@ Result = TypeVar("Result")
 
 
 class UserCode:
-    """The functions and classes of modules, called where nothing waits for them: in threads, or awaited."""
+    """The functions and classes of modules, called where nothing waits for them: in threads, or awaited.
+
+    One that does not come back keeps its thread, and nothing else: its program ends without it.
+    """
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
-        self._functions = functions
-        self._threads: ThreadPoolExecutor | None = None
+        self._functions, self._room = functions, asyncio.Semaphore(MOST_THREADS)
 
     def find(self, key: str) -> Function | None:
         """The function or class of that key, such as `function:double`."""
@@ -73,14 +77,26 @@ class UserCode:
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Do work that may block; its result."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(MOST_THREADS, "narval-flow")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        async with self._room:
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Result] = loop.create_future()
+            run = partial(copy_context().run, _answer, work, loop, answer)
+            threading.Thread(target=run, name="narval-flow", daemon=True).start()
+            return await answer
 
-    def close(self) -> None:
-        """Begin nothing more; what runs is left to end by itself."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+
+def _answer(
+    work: Callable[[], Result], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Result]
+) -> None:
+    """Do work in its thread, and settle what waits for it in the loop, if that is still there."""
+    try:
+        settle = partial(answer.set_result, work())
+    except BaseException as error:
+        # No future takes a StopIteration, and SystemExit would be the end of the loop.
+        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        settle = partial(answer.set_exception, error if is_plain else RuntimeError(f"it raised {error!r}"))
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(lambda: None if answer.done() else settle())
 
 
 def only_output(call: OperatorCall) -> str:
