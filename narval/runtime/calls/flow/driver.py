@@ -54,18 +54,35 @@ class Show(Protocol):
         """Take note that nothing more comes of it."""
 
 
+class TimeToLive:
+    """The time that a transaction has from when it last moved (T30, TA26), in seconds of the loop's clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._progress, self._moved = -1, 0.0
+
+    def note(self, progress: int) -> None:
+        """Begin anew if there is progress."""
+        if progress != self._progress:
+            self._progress, self._moved = progress, asyncio.get_running_loop().time()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self._moved + self.seconds - asyncio.get_running_loop().time()
+
+
 class FlowDriver:
     """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26)."""
 
     def __init__(self, network: Network, hire: Hire, show: Show, ttl: float | None = None) -> None:
-        self._network, self._hire, self._show, self._ttl = network, hire, show, ttl
+        self._network, self._hire, self._show = network, hire, show
+        self._ttl = TimeToLive(ttl) if ttl is not None else None
         self._performers: dict[Place, Performer] = {}
         self._tasks: dict[int, tuple[asyncio.Task[None], Place]] = {}
         self._others: set[asyncio.Task[None]] = set()
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._stopped: Failure | None = None
-        self._seen, self._moved = 0, 0.0
-        """The progress when the network last moved, and when that was, by the loop's clock (T30)."""
 
     async def drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
         """Run the transaction to its end."""
@@ -86,7 +103,8 @@ class FlowDriver:
             network.give(name, given)
         while True:
             busy = network.run(TURNS)
-            self._note_progress()
+            if self._ttl is not None:
+                self._ttl.note(network.progress)
             over = self._hear()
             if over is not None:
                 return over if self._stopped is None else TransactionOver("failed", self._stopped)
@@ -177,17 +195,12 @@ class FlowDriver:
 
     # --- time -----------------------------------------------------------------------------------------
 
-    async def _watch(self, ttl: float) -> None:
+    async def _watch(self, ttl: TimeToLive) -> None:
         """End the transaction when nothing has moved for its time to live."""
-        loop = asyncio.get_running_loop()
-        self._moved = loop.time()
-        while (left := self._moved + ttl - loop.time()) > 0:
+        ttl.note(self._network.progress)
+        while (left := ttl.left) > 0:
             await asyncio.sleep(left)
-        self.stop(Failure(OVERDUE, f"nothing has moved for {ttl:g} s", final=True))
-
-    def _note_progress(self) -> None:
-        if self._ttl is not None and self._network.progress != self._seen:
-            self._seen, self._moved = self._network.progress, asyncio.get_running_loop().time()
+        self.stop(Failure(OVERDUE, f"nothing has moved for {ttl.seconds:g} s", final=True))
 
 
 def with_place(failure: Failure) -> str:
