@@ -59,6 +59,8 @@ class FlowCalls:
         self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
         self._post, self._sources = post, sources
         self._store: FlowStore | None = None
+        self._under_way = 0
+        """The sessions in the loop of dataflows, counted there."""
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session. Raises ActionError for inputs that cannot be read."""
@@ -130,9 +132,11 @@ class FlowCalls:
             desk = Desk(tools)
             spill = DiskSpill(None if home is None else home / "var")
             network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
+            self._under_way += 1
             try:
                 return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
             finally:
+                self._under_way -= 1
                 value["operators"] = counted(definition.full_name, network)
                 spill.close()
 
@@ -146,11 +150,12 @@ class FlowCalls:
         return [document for _, document in gathered.documents()] if ended.state == "done" else []
 
     def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:
-        """The store, opened when it is first needed; what is over is forgotten then."""
+        """The store, opened when it is first needed; what is over is forgotten where no other goes on."""
         if self._store is None:
             home = self._targets.home
             self._store = FlowStore(None if home is None else home / "var" / FILE)
-        self._store.forget_sessions(is_over)
+        if not self._under_way:
+            self._store.forget_sessions(is_over)
         return self._store
 
 

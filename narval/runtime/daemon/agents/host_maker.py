@@ -73,8 +73,7 @@ class HostMaker:
         blank: nothing is restored yet. With `record_only` it records what it is asked and does nothing else.
         Raises StoreError.
         """
-        settings_now, main_loop = self._settings, self._main_loop
-        settings = settings_now()
+        settings, main_loop = self._settings(), self._main_loop
         agent: AgentState = blank(
             library,
             self.store.of(number),
@@ -89,6 +88,10 @@ class HostMaker:
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
         way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))
+        flows = _flow_preparer(
+            agent, identity.id, targets, lambda item: host.post(item), lambda: self._settings().sources
+        )
+        prepares = {"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare, FLOW: flows}
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
@@ -97,17 +100,7 @@ class HostMaker:
             lambda item: host.post(item),
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={
-                "node": NodeCalls(agent, targets).prepare,
-                NOTICE: way.out.prepare,
-                FLOW: _flow_preparer(
-                    agent,
-                    identity.id,
-                    targets,
-                    lambda item: host.post(item),
-                    lambda: self._settings().sources,
-                ),
-            },
+            preparers=prepares,
             in_turn={SEND: partial(send_elements, mail)},
         )
         questions = QuestionAnswerer(targets.function_of)
