@@ -22,6 +22,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "send", "letters", "resend", "drop_letter",
     ),
+    "daemon.people": ("people",),
     "memory": ("add", "outdate", "memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
