@@ -70,7 +70,7 @@ async def _work(
 
     from narval.operations.daemon import requests as operations
     from narval.operations.daemon.status import status as status_of
-    from narval.operations.definitions import definitions
+    from narval.operations.definitions.listing import definitions
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
