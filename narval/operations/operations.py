@@ -23,7 +23,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "send", "letters", "resend", "drop_letter",
     ),
     "daemon.people": ("people",),
-    "memory": ("add", "outdate", "memory", "count"),
+    "memory.changing": ("add", "outdate"),
+    "memory.listing": ("memory", "count"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
     "why": ("why",),
@@ -43,7 +44,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
     "tasks.records": ("task_passed", "task_log", "task_time"),
     "daemon.dataflows": ("remembered", "forget_remembered"),
-    "definitions": ("definitions", "actions"),
+    "definitions.listing": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
         "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",

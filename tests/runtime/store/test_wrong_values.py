@@ -15,9 +15,10 @@ import pytest
 
 from bench.measure import home
 from narval.errors import NarvalError, StoreError
-from narval.operations import memory, runs
+from narval.operations import runs
 from narval.operations.daemon import status
 from narval.operations.history import history
+from narval.operations.memory import changing, listing
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -60,14 +61,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("waits", "outer", "fails", "waits"):
             await runs.start(daemon, f"w.{name}")
             await daemon.main_loop.until_idle()
-        await memory.add(daemon, [b"<go/>", b"<mail/>"])
+        await changing.add(daemon, [b"<go/>", b"<mail/>"])
         await daemon.main_loop.until_idle()
         await runs.start(daemon, "w.waits")
         await daemon.main_loop.until_idle()
         await daemon.close()
         daemon = await Daemon.open(Home(folder), record_only=True)
         await runs.start(daemon, "w.outer")
-        await memory.add(daemon, [b"<go/>"])
+        await changing.add(daemon, [b"<go/>"])
         await daemon.close()
 
     asyncio.run(work())
@@ -95,7 +96,7 @@ def altered(folder: Path, table: str, column: str, value: Any, rows: str) -> boo
 
 async def asked(daemon: Daemon) -> None:
     await status.status(daemon)
-    await memory.memory(daemon)
+    await listing.memory(daemon)
     for run in await runs.runs(daemon):
         for operation in (runs.show, runs.xml, runs.graph, history, why):
             with suppress(NarvalError):
@@ -106,7 +107,7 @@ async def worked(folder: Path) -> None:
     """A daemon goes on with what there is, and is asked about it."""
     daemon = await Daemon.open(Home(folder))
     try:
-        await memory.add(daemon, [b"<go/>"])
+        await changing.add(daemon, [b"<go/>"])
         await asyncio.wait_for(daemon.main_loop.until_idle(), 10)
         await asked(daemon)
     finally:
