@@ -22,7 +22,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "send", "letters", "resend", "drop_letter",
     ),
-    "memory": ("add", "outdate", "memory", "count"),
+    "memory.changing": ("add", "outdate"),
+    "memory.listing": ("memory", "count"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml", "graph"),
@@ -44,7 +45,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
     "tasks.records": ("task_passed", "task_log", "task_time"),
     "daemon.dataflows": ("remembered", "forget_remembered"),
-    "definitions": ("definitions", "actions"),
+    "definitions.listing": ("definitions", "actions"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
         "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",

@@ -13,13 +13,14 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
-from narval.operations import memory as on_memory
 from narval.operations import signals as on_signals
 from narval.operations.asker import PROGRAM, Asker, person_name
 from narval.operations.daemon import agents as on_agents
+from narval.operations.memory import changing, listing
 from narval.operations.operations import invoke
-from narval.operations.runs import acts, listing, showing
+from narval.operations.runs import acts, showing
 from narval.operations.runs.history import history
+from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -140,14 +141,14 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
         found = elements_of(_bytes(element))
         if len(found) != 1:
             raise RequestError(f"expected one element, got {len(found)}; add_all takes several")
-        return int(ask(self, on_memory.add, found, replace)["eids"][0])
+        return int(ask(self, changing.add, found, replace)["eids"][0])
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
-        return list(ask(self, on_memory.add, [_bytes(element) for element in elements])["eids"])
+        return list(ask(self, changing.add, [_bytes(element) for element in elements])["eids"])
 
-    memory = at_once(on_memory.elements)
-    outdate = forward(on_memory.outdate)
+    memory = at_once(listing.elements)
+    outdate = forward(changing.outdate)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""
@@ -156,7 +157,7 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
     # --- runs -----------------------------------------------------------------------------------------
 
     run = forward(showing.show)
-    runs = forward(listing.runs)
+    runs = forward(list_runs)
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
     history = forward(history)

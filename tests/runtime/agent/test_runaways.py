@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narval.engines.commands import RESTART_PAUSE
-from narval.operations.memory import add
+from narval.operations.memory.changing import add
 from narval.operations.runs.acts import start
 from narval.operations.runs.showing import show
 from narval.operations.why import why
