@@ -1,4 +1,4 @@
-"""What is done to runs of any kind: start, cancel, begin again, wait for the end."""
+"""Acts on runs of any kind: start, cancel, begin again, wait for the end."""
 
 from __future__ import annotations
 
