@@ -20,7 +20,7 @@ from rich.table import Table
 from narval.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
 from narval.memory.elements.element import Element
 from narval.operations.asker import Asker, user
-from narval.operations.memory import elements
+from narval.operations.memory.listing import elements
 from narval.operations.work.acts import answer
 from narval.operations.work.items import work_item, worklist
 from narval.runtime.daemon.daemon import Daemon
