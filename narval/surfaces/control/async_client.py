@@ -1,4 +1,4 @@
-"""The asynchronous client of the control socket: many requests at once over one connection, made anew by itself.
+"""The asynchronous client of the control socket: many requests at once over one lasting connection.
 
 For programs that ask on behalf of many, as `narval web` does; `client` is for a command that asks once.
 """
@@ -41,11 +41,15 @@ class AsyncClient:
     async def ask(
         self, method: str, /, *, agent: str = "", acting_as: str = "", session: str = "", **params: Any
     ) -> Any:
-        """The answer to an operation, asked of an agent ("": the home's own), in a person's name, in a session.
+        """The answer to an operation, asked of an agent, in a person's name, in a session; "" for none.
 
         Raises the error it raised, or DaemonGoneError.
         """
-        asking = {name: value for name, value in (("agent", agent), ("as", acting_as), ("session", session)) if value}
+        asking = {
+            name: value
+            for name, value in (("agent", agent), ("as", acting_as), ("session", session))
+            if value
+        }
         if params.get("wait"):  # it takes nobody's place: the daemon counts it apart, too
             return await self._asked(method, params, asking)
         async with self._free:
@@ -91,7 +95,9 @@ class AsyncClient:
                     reader, writer = await asyncio.open_unix_connection(name)
                 _, _, refusal, _ = wire.fields(await _frame(reader))
         except TimeoutError:
-            raise DaemonGoneError(f"the daemon at {path} has not answered within {PATIENCE:g} seconds") from None
+            raise DaemonGoneError(
+                f"the daemon at {path} has not answered within {PATIENCE:g} seconds"
+            ) from None
         except (OSError, EOFError, wire.WireError) as error:
             raise DaemonGoneError(f"no daemon answers at {path}: {error}") from error
         if refusal is not None:

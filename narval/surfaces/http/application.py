@@ -6,7 +6,7 @@ module knows what a handler is given, and how its answer is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,22 +16,36 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
 
-from narval.errors import DaemonGoneError, NarvalError, PatternError, RequestError, WorkRefusedError
+from narval.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
 from narval.operations.text import json_bytes
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.page import FIELDS, VISITOR, Asked, Fields, Redirect, Route, Shown, Visitor
+from narval.surfaces.http.page import (
+    FIELDS,
+    VISITOR,
+    Fields,
+    PageRoute,
+    Placing,
+    Redirect,
+    Shown,
+    Visit,
+    Visitor,
+)
 from narval.surfaces.http.rendering import block, rendered
+from narval.surfaces.http.static import StaticFiles
 
 FRAGMENT = "x-fragment"
 """The header by which a script asks for one block of a page."""
+
+STATUS: Mapping[type[NarvalError], int] = {DaemonGoneError: 503, WorkRefusedError: 409}
+"""The status of the page of an error; of any other 400, or 404 for what is not there."""
 
 NOBODY = Visitor("", "", "person")
 
 
 class Follower(Protocol):
-    """What follows a page that is open: answers its stream (M60)."""
+    """An endpoint for the stream of a page that is open (M60)."""
 
-    async def __call__(self, request: Request, route: Route, again: Again) -> Response: ...
+    async def __call__(self, request: Request, route: PageRoute, again: Again) -> Response: ...
 
 
 Again = Callable[[], Any]
@@ -39,10 +53,10 @@ Again = Callable[[], Any]
 
 
 class Site:
-    """What all pages of a program share: the ways to the daemon, the templates, the frame around each page.
+    """The things that all pages share: the ways to the daemon, templates, the frame around each page.
 
-    `reading` is limited to looking (M70). `frame` gives the values that every page shows, and `follow`
-    answers the streams of open pages; without it there are none.
+    `reading` is limited to looking (M70). `frame` gives the values that every page shows, `layouts`
+    places graphs, and `follow` answers the streams of open pages; without it there are none.
     """
 
     def __init__(
@@ -50,42 +64,56 @@ class Site:
         reading: AsyncClient,
         writing: AsyncClient,
         templates: Environment,
-        frame: Callable[[Asked], Any],
-        follow: Follower | None = None,
+        frame: Callable[[Visit], Awaitable[dict[str, Any]]],
+        static: StaticFiles,
+        layouts: Placing,
     ) -> None:
         self.reading, self.writing, self.templates = reading, writing, templates
-        self._frame, self.follow = frame, follow
+        self._frame, self.static, self._layouts = frame, static, layouts
+        self.follow: Follower | None = None
 
-    def asked(
-        self, visitor: Visitor, path: Mapping[str, Any], query: Mapping[str, str], fields: Fields | None = None
-    ) -> Asked:
+    def visit(
+        self,
+        visitor: Visitor,
+        path: Mapping[str, Any],
+        query: Mapping[str, str],
+        *,
+        fields: Fields | None = None,
+        live: bool = False,
+    ) -> Visit:
         """A request as a handler sees it; without `fields` it can only look."""
         named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
         look = partial(self.reading.ask, **named)
         do = partial(self.writing.ask, session=visitor.session, **named) if fields is not None else look
-        return Asked(visitor, look, do, path, query, fields=fields)
+        return Visit(visitor, look, do, path, query, layouts=self._layouts, fields=fields, live=live)
 
-    async def values(self, asked: Asked, route: Route | None, shown: Shown) -> dict[str, Any]:
+    async def values(self, visit: Visit, route: PageRoute | None, shown: Shown) -> dict[str, Any]:
         """The values of a page's template: its own, and those of the frame."""
-        return {**await self._frame(asked), "asked": asked, "route": route, **shown.values}
+        command = {"command": route.command.format(**visit.path)} if route is not None else {}
+        return {**await self._frame(visit), **command, "visit": visit, **shown.values}
 
 
-def mounted(routes: Sequence[Route], site: Site) -> list[Mounted]:
-    """The routes of Starlette for the pages and acts: those with `.json` and `/live` stand before the pages."""
+def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
+    """The routes of Starlette for pages and acts; those with `.json` and `/live` stand before the pages."""
     acts = [Mounted(route.path, _act(route, site), methods=["POST"]) for route in routes if route.is_act]
     looks = [route for route in routes if not route.is_act]
     data = [Mounted(f"{route.path}.json", _data(route, site), methods=["GET"]) for route in looks]
-    live = [
-        Mounted(f"{route.path.rstrip('/')}/live", _live(route, site), methods=["GET"]) for route in looks
-    ]
-    return [*acts, *data, *live, *(Mounted(route.path, _look(route, site), methods=["GET"]) for route in looks)]
+    live = [Mounted(f"{route.path.rstrip('/')}/live", _live(route, site), methods=["GET"]) for route in looks]
+    pages = [Mounted(route.path, _look(route, site), methods=["GET"]) for route in looks]
+    return [*acts, *data, *live, *pages]
 
 
-def application(routes: Sequence[Route], site: Site, *others: Mounted, **settings: Any) -> Starlette:
+def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **settings: Any) -> Starlette:
     """The application of a table of routes; `others` are routes that are no pages, as static files."""
     wrong = partial(_failed, site)
-    handlers: Mapping[Any, Any] = {NarvalError: wrong, 404: partial(_not_there, site), 500: partial(_broken, site)}
-    return Starlette(routes=[*others, *mounted(routes, site)], exception_handlers=handlers, **settings)
+    handlers: Mapping[Any, Any] = {
+        NarvalError: wrong,
+        404: partial(_not_there, site),
+        500: partial(_broken, site),
+    }
+    return Starlette(
+        routes=[*others, site.static.route(), *mounted(routes, site)], exception_handlers=handlers, **settings
+    )
 
 
 # --- endpoints ----------------------------------------------------------------------------------------------
@@ -96,21 +124,22 @@ def _visitor(request: Request) -> Visitor:
     return found if isinstance(found, Visitor) else NOBODY
 
 
-def _asked(request: Request, site: Site, fields: Fields | None = None) -> Asked:
-    return site.asked(_visitor(request), request.path_params, dict(request.query_params), fields)
+def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: bool = False) -> Visit:
+    query = dict(request.query_params)
+    return site.visit(_visitor(request), request.path_params, query, fields=fields, live=live)
 
 
-def _look(route: Route, site: Site) -> Callable[[Request], Any]:
+def _look(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
-        asked = _asked(request, site)
-        return await _answer(request, site, asked, route, await route.handler(asked))
+        visit = _visit(request, site)
+        return await _answer(request, site, visit, route, await route.handler(visit))
 
     return endpoint
 
 
-def _data(route: Route, site: Site) -> Callable[[Request], Any]:
+def _data(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
-        shown = await route.handler(_asked(request, site))
+        shown = await route.handler(_visit(request, site))
         if isinstance(shown, Redirect):
             return RedirectResponse(shown.url, 303)
         content = json_bytes(shown.answer) + b"\n"
@@ -122,39 +151,38 @@ def _data(route: Route, site: Site) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _live(route: Route, site: Site) -> Callable[[Request], Any]:
+def _live(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         if site.follow is None:
             return Response(status_code=404)
 
         async def again() -> tuple[Shown, dict[str, Any]]:
-            asked = _asked(request, site)
-            asked.live = True
-            shown = await route.handler(asked)
+            visit = _visit(request, site, live=True)
+            shown = await route.handler(visit)
             if isinstance(shown, Redirect):
                 raise RequestError("this page is elsewhere now")
-            return shown, await site.values(asked, route, shown)
+            return shown, await site.values(visit, route, shown)
 
         return await site.follow(request, route, again)
 
     return endpoint
 
 
-def _act(route: Route, site: Site) -> Callable[[Request], Any]:
+def _act(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
-        asked = _asked(request, site, request.scope.get(FIELDS) or Fields())
-        return await _answer(request, site, asked, route, await route.handler(asked))
+        visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
+        return await _answer(request, site, visit, route, await route.handler(visit))
 
     return endpoint
 
 
 async def _answer(
-    request: Request, site: Site, asked: Asked, route: Route | None, shown: Shown | Redirect
+    request: Request, site: Site, visit: Visit, route: PageRoute | None, shown: Shown | Redirect
 ) -> Response:
     if isinstance(shown, Redirect):
         return RedirectResponse(shown.url, 303)
     template = site.templates.get_template(shown.template)
-    values = await site.values(asked, route, shown)
+    values = await site.values(visit, route, shown)
     values["live"] = _live_address(request, site, shown)
     wanted = request.headers.get(FRAGMENT)
     if wanted in template.blocks:
@@ -175,11 +203,9 @@ def _live_address(request: Request, site: Site, shown: Shown) -> str:
 
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
     """The page of an error of narval's own: a sentence, and what to do next."""
-    status = 503 if isinstance(error, DaemonGoneError) else 409 if isinstance(error, WorkRefusedError) else 400
-    if isinstance(error, RequestError) and " no " in f" {error}":
-        status = 404  # there is no run 7, no element 9: as the operation says
-    if isinstance(error, PatternError):
-        status = 400
+    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
+    if isinstance(error, RequestError) and str(error).startswith("there is no "):
+        status = 404
     return await _told(site, request, status, str(error))
 
 
@@ -192,8 +218,8 @@ async def _broken(site: Site, request: Request, error: Exception) -> Response:
 
 
 async def _told(site: Site, request: Request, status: int, sentence: str) -> Response:
-    asked = _asked(request, site)
+    visit = _visit(request, site)
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
     shown = Shown("error.html", {"sentence": sentence, "status": status}, status=status)
-    return await _answer(request, site, asked, None, shown)
+    return await _answer(request, site, visit, None, shown)

@@ -22,7 +22,7 @@ OPERATORS: tuple[Role, ...] = ("operator",)
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """A person in a session: its number, who it is, their role, and the token of the session's forms (M68)."""
+    """A person in a session: its number, the name, the role, and the token of the session's forms (M68)."""
 
     session: str
     person: str
@@ -41,7 +41,7 @@ class Follows(msgspec.Struct, frozen=True):
     log: bool = False
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class Patch(msgspec.Struct, frozen=True, array_like=True):
     """The state of a part or arc of a drawing, by the id of its SVG element (M63)."""
 
     id: str
@@ -62,7 +62,7 @@ class Shown(msgspec.Struct):
     status: int = 200
     links: dict[str, str] = {}
     follows: Follows | None = None
-    parts: Sequence[Part] = ()
+    parts: Sequence[Patch] = ()
     over: bool = False
 
 
@@ -93,12 +93,20 @@ class Ask(Protocol):
     async def __call__(self, method: str, /, **params: Any) -> Any: ...
 
 
-class Asked:
+class Placing(Protocol):
+    """The maker of layouts of graphs."""
+
+    async def of(self, drawn: Mapping[str, Any], /) -> Any:
+        """The layout of a graph; None where there is none."""
+
+
+class Visit:
     """A request as handlers see it.
 
     `agent` is the agent that is meant, `path` holds the parameters of the path, `query` those of the address,
     `fields` those of the form. `live` is True where a page that is open is made anew: what cannot change may
     be left out. `ask` asks a reading operation; `act` any, and only while a form is answered (M70).
+    `layouts` places the parts of graphs.
     """
 
     def __init__(
@@ -109,11 +117,13 @@ class Asked:
         path: Mapping[str, Any],
         query: Mapping[str, str],
         *,
+        layouts: Placing,
         fields: Fields | None = None,
         live: bool = False,
     ) -> None:
-        self.visitor, self.ask, self.act = visitor, ask, act
-        self.path, self.query, self.fields, self.live = path, query, fields or Fields(), live
+        self.visitor, self.ask, self.act, self.layouts = visitor, ask, act, layouts
+        self.path, self.query, self.fields = path, query, fields or Fields()
+        self.live = live
 
     @property
     def agent(self) -> str:
@@ -141,10 +151,10 @@ def with_query(query: Mapping[str, Any]) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-Handler = Callable[[Asked], Awaitable["Shown | Redirect"]]
+Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]
 
 
-class Route(msgspec.Struct, frozen=True):
+class PageRoute(msgspec.Struct, frozen=True):
     """A page or an act: its path, who may, and the command that says the same (M5)."""
 
     path: str
@@ -159,14 +169,16 @@ class Route(msgspec.Struct, frozen=True):
         return self.handler.__name__
 
 
-def page(path: str, *, roles: tuple[Role, ...] = READERS, command: str = "") -> Callable[[Handler], Route]:
+def page(
+    path: str, *, roles: tuple[Role, ...] = READERS, command: str = ""
+) -> Callable[[Handler], PageRoute]:
     """Mark a function as the page at a path, `{name}` and `{name:int}` being its parameters."""
-    return lambda handler: Route(path, handler, roles, command=command)
+    return lambda handler: PageRoute(path, handler, roles, command=command)
 
 
-def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], Route]:
+def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], PageRoute]:
     """Mark a function as what a form sent to a path does."""
-    return lambda handler: Route(path, handler, roles, is_act=True)
+    return lambda handler: PageRoute(path, handler, roles, is_act=True)
 
 
 VISITOR = "narval.visitor"

@@ -1,4 +1,4 @@
-"""Layouts: where the parts of a graph stand, and the way of its arcs; made by Graphviz once for each structure.
+"""Layouts: the places of the parts of a graph and the ways of its arcs, made once for each structure.
 
 Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so a layout is that
 of every run, moment and state of a definition, and is kept in a folder under its digest (M80).
@@ -67,7 +67,9 @@ def size_of(part: Mapping[str, Any]) -> tuple[float, float]:
 def source(drawn: Mapping[str, Any]) -> str:
     """The text that Graphviz is given: `n0` and sizes, `n0->n1`, and clusters by number."""
     number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
-    lines = ["digraph{rankdir=TB;nodesep=.35;ranksep=.45;node[shape=box,fixedsize=true];edge[arrowhead=none];"]
+    lines = [
+        "digraph{rankdir=TB;nodesep=.35;ranksep=.45;node[shape=box,fixedsize=true];edge[arrowhead=none];"
+    ]
     frames: dict[str, list[int]] = {}
     for index, part in enumerate(drawn["parts"]):
         width, height = size_of(part)
@@ -176,9 +178,7 @@ def read_plain(text: str, count: int, drawn: Mapping[str, Any]) -> Layout | None
             boxes[int(rest[0][1:])] = Box(*_rounded(x, height - y, wide, high))
         elif word == "edge":
             numbers = [float(number) * POINTS for number in rest[3 : 3 + 2 * int(rest[2])]]
-            points = tuple(
-                _rounded(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True)
-            )
+            points = tuple(_rounded(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True))
             found.setdefault((rest[0], rest[1]), []).append(points)
     if len(boxes) != count:
         return None
@@ -200,4 +200,3 @@ def _way(
 
 def _rounded(*numbers: float) -> Any:
     return tuple(round(number, 1) for number in numbers)
-

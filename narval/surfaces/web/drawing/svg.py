@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from narval.surfaces.http.page import Part
+from narval.surfaces.http.page import Patch
 from narval.surfaces.web.drawing.layout import Box, Layout, Point
 
 _ARROW, _HALF = 8.0, 3.6
 _FIRST, _LINE = 17.0, 16.0
 
 
-class Line(msgspec.Struct, frozen=True):
+class TextLine(msgspec.Struct, frozen=True):
     """A line of text at a place."""
 
     text: str
@@ -32,7 +32,7 @@ class DrawnPart(msgspec.Struct, frozen=True):
     url: str
     part: Mapping[str, Any]
     box: Box
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
 
     @property
     def left(self) -> float:
@@ -52,7 +52,7 @@ class DrawnArc(msgspec.Struct, frozen=True):
     arc: Mapping[str, Any]
     path: str
     tip: str
-    label: Line | None
+    label: TextLine | None
 
 
 class Drawing(msgspec.Struct, frozen=True):
@@ -75,13 +75,13 @@ def arc_key(index: int) -> str:
     return f"a{index}"
 
 
-def patches(drawn: Mapping[str, Any]) -> list[Part]:
+def patches(drawn: Mapping[str, Any]) -> list[Patch]:
     """The states of parts and arcs, for a page that is open (M63)."""
     parts = [
-        Part(part_key(index), part["state"], part["group"], str(part.get("badge") or ""))
+        Patch(part_key(index), part["state"], part["group"], str(part.get("badge") or ""))
         for index, part in enumerate(drawn["parts"])
     ]
-    arcs = [Part(arc_key(index), arc["state"], arc["state"]) for index, arc in enumerate(drawn["arcs"])]
+    arcs = [Patch(arc_key(index), arc["state"], arc["state"]) for index, arc in enumerate(drawn["arcs"])]
     return parts + arcs
 
 
@@ -99,24 +99,24 @@ def drawing(drawn: Mapping[str, Any], layout: Layout, url: Callable[[str], str])
     return Drawing(layout.width, layout.height, parts, arcs, _frames(parts))
 
 
-def _lines(part: Mapping[str, Any], box: Box) -> tuple[Line, ...]:
+def _lines(part: Mapping[str, Any], box: Box) -> tuple[TextLine, ...]:
     if part.get("shape") == "bar":
         height = _LINE * 0.9
         first = box.y - height * (len(part["text"]) - 1) / 2 + 4
         return tuple(
-            Line(text, box.x, round(first + height * at, 1)) for at, text in enumerate(part["text"])
+            TextLine(text, box.x, round(first + height * at, 1)) for at, text in enumerate(part["text"])
         )
     left, top = box.x - box.width / 2 + 10, box.y - box.height / 2 + _FIRST
     return tuple(
-        Line(text, round(left, 1), round(top + _LINE * at, 1)) for at, text in enumerate(part["text"])
+        TextLine(text, round(left, 1), round(top + _LINE * at, 1)) for at, text in enumerate(part["text"])
     )
 
 
-def _arc(points: tuple[Point, ...], text: str) -> tuple[str, str, Line | None]:
+def _arc(points: tuple[Point, ...], text: str) -> tuple[str, str, TextLine | None]:
     first, *others = points
     pairs = " ".join(f"{x:g},{y:g}" for x, y in others)
     middle = points[len(points) // 2]
-    label = Line(text, round(middle[0] + 5, 1), middle[1]) if text else None
+    label = TextLine(text, round(middle[0] + 5, 1), middle[1]) if text else None
     return f"M{first[0]:g},{first[1]:g} C{pairs}", _tip(points[-2], points[-1]), label
 
 
@@ -144,4 +144,6 @@ def _around(boxes: list[Box]) -> Box:
     top, bottom = min(box.y - box.height / 2 for box in boxes), max(box.y + box.height / 2 for box in boxes)
     space = 10.0
     width, height = right - left + 2 * space, bottom - top + 2 * space + 6
-    return Box(round((left + right) / 2, 1), round((top + bottom) / 2 - 3, 1), round(width, 1), round(height, 1))
+    return Box(
+        round((left + right) / 2, 1), round((top + bottom) / 2 - 3, 1), round(width, 1), round(height, 1)
+    )
