@@ -23,7 +23,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "send", "letters", "resend", "drop_letter",
     ),
     "memory.changing": ("add", "outdate"),
-    "memory.listing": ("memory", "count"),
+    "memory.listing": ("memory", "count", "elements", "facets"),
     "runs": ("start", "runs", "show", "xml", "graph", "cancel", "retry", "wait"),
     "history": ("history",),
     "why": ("why",),
