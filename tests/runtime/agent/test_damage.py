@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from narval.memory.elements.error_element import read_error
-from narval.operations import runs as on_runs
-from narval.operations.history import history
 from narval.operations.memory import changing, listing
+from narval.operations.runs import acts
+from narval.operations.runs.history import history
+from narval.operations.runs.listing import runs as list_runs
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop
@@ -46,7 +47,7 @@ def scene(tmp_path: Path) -> Scene:
 async def begun(scene: Scene, *names: str) -> dict[str, int]:
     """Runs that wait, in a home that was closed."""
     daemon = await scene.open()
-    eids = {name: (await on_runs.start(daemon, f"w.{name}"))["eid"] for name in names}
+    eids = {name: (await acts.start(daemon, f"w.{name}"))["eid"] for name in names}
     await daemon.main_loop.until_idle()
     eids |= {run.name.removeprefix("w."): run.eid for run in daemon.agent.runs.values()}
     await scene.end()
@@ -137,7 +138,7 @@ async def test_looking_at_a_home_fails_no_run(scene: Scene) -> None:
     eids = await begun(scene, "bad")
     altered(scene, *DAMAGES["rubbish"](eids["bad"]))
     daemon = await scene.open(record_only=True)
-    assert [run["phase"] for run in await on_runs.runs(daemon)] == ["active"]
+    assert [run["phase"] for run in await list_runs(daemon)] == ["active"]
     assert len(await listing.memory(daemon, "plan")) == 1
     assert [line["what"] for line in await history(daemon, eids["bad"])][-1] == "Unreadable"
     assert daemon.agent.runs[eids["bad"]].phase == "active"
@@ -239,7 +240,7 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
         + "</cookbook>",
     )
     daemon = await scene.open()
-    first, second = [(await on_runs.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
+    first, second = [(await acts.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
     await daemon.main_loop.until_idle()
     await scene.end()
     altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))
