@@ -142,7 +142,7 @@ def matching(
 
 
 class Wanted(Struct, frozen=True):
-    """What is asked of an element: a pattern, that it counts, since when it is there, whose runs made it."""
+    """The demands on an element: a pattern, that it counts, since when it is there, whose runs made it."""
 
     bound: Bound | None
     current: bool
