@@ -20,10 +20,10 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound, Condition
 from narval.operations import json_forms
 from narval.operations.asker import Asker
-from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run, standing_of
 from narval.operations.registry import operation
+from narval.operations.runs.history import lines
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.replay import definition_of, state_of

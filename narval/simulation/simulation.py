@@ -21,7 +21,7 @@ from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import is_standing, run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
-from narval.operations.runs import runs as list_runs
+from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn

@@ -11,7 +11,7 @@ import pytest
 
 import narval
 from narval.engines.recipe.graph import graph
-from narval.operations import dot
+from narval.operations.runs import dot
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 

@@ -10,10 +10,10 @@ from narval.engines.work.engine import changes
 from narval.engines.work.listing import shows_votes
 from narval.engines.work.state import WorkState
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.history import lines
 from narval.operations.json_forms import moment
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
+from narval.operations.runs.history import lines
 from narval.operations.work.items import WorkLook, onlooker
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon

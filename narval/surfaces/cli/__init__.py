@@ -13,17 +13,17 @@ from narval.operations.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
 
 _WHERE = {
-    "init": "homes", "run": "daemon", "status": "daemon", "stop": "daemon", "reload": "daemon",
-    "agents": "daemon", "check": "homes", "simulate": "trials.simulate", "automaton": "foreground.automaton",
-    "dataflow": "foreground.dataflow",
+    "init": "daemon.homes", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
+    "reload": "daemon.control", "agents": "daemon.agents", "check": "daemon.homes",
+    "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
-    "retry": "runs", "work": "work.command", "task": "task.command",
+    "retry": "runs", "work": "work.command", "people": "monitor.people", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
-    "log": "daemon", "service": "homes",
+    "log": "daemon.control", "service": "daemon.homes",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 

@@ -13,13 +13,14 @@ from lxml import etree
 from narval.errors import RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
-from narval.operations import memory as on_memory
-from narval.operations import runs as on_runs
 from narval.operations import signals as on_signals
 from narval.operations.asker import PROGRAM, Asker, person_name
 from narval.operations.daemon import agents as on_agents
-from narval.operations.history import history
+from narval.operations.memory import changing, listing
 from narval.operations.operations import invoke
+from narval.operations.runs import acts, showing
+from narval.operations.runs.history import history
+from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -140,14 +141,14 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
         found = elements_of(_bytes(element))
         if len(found) != 1:
             raise RequestError(f"expected one element, got {len(found)}; add_all takes several")
-        return int(ask(self, on_memory.add, found, replace)["eids"][0])
+        return int(ask(self, changing.add, found, replace)["eids"][0])
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
-        return list(ask(self, on_memory.add, [_bytes(element) for element in elements])["eids"])
+        return list(ask(self, changing.add, [_bytes(element) for element in elements])["eids"])
 
-    memory = at_once(on_memory.elements)
-    outdate = forward(on_memory.outdate)
+    memory = at_once(listing.matching)
+    outdate = forward(changing.outdate)
 
     def element(self, eid: int) -> Element | None:
         """The element of that number."""
@@ -155,10 +156,10 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    run = forward(on_runs.show)
-    runs = forward(on_runs.runs)
-    wait = forward(on_runs.wait)
-    cancel = forward(on_runs.cancel)
+    run = forward(showing.show)
+    runs = forward(list_runs)
+    wait = forward(acts.wait)
+    cancel = forward(acts.cancel)
     history = forward(history)
     why = forward(why)
 
@@ -168,12 +169,12 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
         A process may be given attributes: its first `environment`.
         """
         given = [_bytes(element) for element in elements]
-        return int(ask(self, on_runs.start, name, given, environment=environment)["eid"])
+        return int(ask(self, acts.start, name, given, environment=environment)["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
         """Start a run of `group.name` for each element, in one turn; their eids."""
         given = [_bytes(element) for element in elements]
-        return list(ask(self, on_runs.start, name, given, each=True)["runs"])
+        return list(ask(self, acts.start, name, given, each=True)["runs"])
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
@@ -199,7 +200,7 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
 
     def retry(self, run: int, step: str | None = None) -> int:
         """Begin a run again from a step, or from that which failed; the eid of the new run."""
-        return int(ask(self, on_runs.retry, run, step)["eid"])
+        return int(ask(self, acts.retry, run, step)["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Tell a run something under a name, with elements and attributes; its answer."""

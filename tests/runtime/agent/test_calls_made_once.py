@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from narval.engines.events import Cancelled
-from narval.operations import history
+from narval.operations.runs import history
 from narval.runtime.agent.loop import Delivery
 from narval.runtime.calls.context import CallContext
 from narval.runtime.daemon.daemon import Daemon

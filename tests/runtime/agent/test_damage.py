@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from narval.memory.elements.error_element import read_error
-from narval.operations import memory as on_memory
-from narval.operations import runs as on_runs
-from narval.operations.history import history
+from narval.operations.memory import changing, listing
+from narval.operations.runs import acts
+from narval.operations.runs.history import history
+from narval.operations.runs.listing import runs as list_runs
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop
@@ -46,7 +47,7 @@ def scene(tmp_path: Path) -> Scene:
 async def begun(scene: Scene, *names: str) -> dict[str, int]:
     """Runs that wait, in a home that was closed."""
     daemon = await scene.open()
-    eids = {name: (await on_runs.start(daemon, f"w.{name}"))["eid"] for name in names}
+    eids = {name: (await acts.start(daemon, f"w.{name}"))["eid"] for name in names}
     await daemon.main_loop.until_idle()
     eids |= {run.name.removeprefix("w."): run.eid for run in daemon.agent.runs.values()}
     await scene.end()
@@ -63,7 +64,7 @@ def altered(scene: Scene, *statements: tuple[str, tuple[Any, ...]]) -> None:
 async def gone_on(scene: Scene, *names: str) -> Daemon:
     """A daemon on the home, told to go on."""
     daemon = await scene.open()
-    await on_memory.add(daemon, [f"<go for='{name}'/>".encode() for name in names])
+    await changing.add(daemon, [f"<go for='{name}'/>".encode() for name in names])
     await daemon.main_loop.until_idle()
     return daemon
 
@@ -137,8 +138,8 @@ async def test_looking_at_a_home_fails_no_run(scene: Scene) -> None:
     eids = await begun(scene, "bad")
     altered(scene, *DAMAGES["rubbish"](eids["bad"]))
     daemon = await scene.open(record_only=True)
-    assert [run["phase"] for run in await on_runs.runs(daemon)] == ["active"]
-    assert len(await on_memory.memory(daemon, "plan")) == 1
+    assert [run["phase"] for run in await list_runs(daemon)] == ["active"]
+    assert len(await listing.memory(daemon, "plan")) == 1
     assert [line["what"] for line in await history(daemon, eids["bad"])][-1] == "Unreadable"
     assert daemon.agent.runs[eids["bad"]].phase == "active"
     await scene.end()
@@ -151,7 +152,7 @@ async def test_a_run_that_is_over_and_cannot_be_read_is_seen_in_outline(scene: S
     await scene.end()
     altered(scene, *DAMAGES["rubbish"](eids["good"]))
     daemon = await scene.open()
-    (shown,) = on_memory.elements(daemon, "plan[@state='done']")
+    (shown,) = listing.matching(daemon, "plan[@state='done']")
     assert shown.attributes["unreadable"] == "yes"
     await scene.end()
 
@@ -190,7 +191,7 @@ async def left_in_the_queue(scene: Scene, run: int = 0) -> dict[str, int]:
     """A run that waits for what has come, and is to be told of it by the next daemon."""
     eids = await begun(scene, "good", "bad")
     quiet = await scene.open(record_only=True)
-    await on_memory.add(quiet, [b"<go for='good'/>"])
+    await changing.add(quiet, [b"<go for='good'/>"])
     await scene.end()
     altered(scene, ("UPDATE queue SET data = x'c1', run = ?", (run,)))
     return eids
@@ -239,7 +240,7 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
         + "</cookbook>",
     )
     daemon = await scene.open()
-    first, second = [(await on_runs.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
+    first, second = [(await acts.start(daemon, f"f.{name}"))["eid"] for name in ("first", "second")]
     await daemon.main_loop.until_idle()
     await scene.end()
     altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))

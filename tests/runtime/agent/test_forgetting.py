@@ -17,7 +17,7 @@ from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
 from narval.operations.asker import PROGRAM
 from narval.operations.operations import invoke
-from narval.operations.runs import cancel, start
+from narval.operations.runs.acts import cancel, start
 from narval.runtime.agent import loop
 from narval.runtime.agent.forgetting import FORGOTTEN_AT_ONCE
 from narval.runtime.agent.jobs import ForgetRun

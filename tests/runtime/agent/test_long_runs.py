@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.operations.history import history as history_of
-from narval.operations.runs import start
+from narval.operations.runs.acts import start
+from narval.operations.runs.history import history as history_of
 from narval.runtime.agent import run as runs
 from tests.runtime.agent.test_forgetting import rows
 from tests.runtime.at_work import Scene, in_a_loop, portrait

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from narval.engines.commands import RESTART_PAUSE
-from narval.operations.memory import add
-from narval.operations.runs import show, start
+from narval.operations.memory.changing import add
+from narval.operations.runs.acts import start
+from narval.operations.runs.showing import show
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from tests.runtime.at_work import Scene, in_a_loop

@@ -15,9 +15,11 @@ import pytest
 
 from bench.measure import home
 from narval.errors import NarvalError, StoreError
-from narval.operations import memory, runs
 from narval.operations.daemon import status
-from narval.operations.history import history
+from narval.operations.memory import changing, listing
+from narval.operations.runs import acts, showing
+from narval.operations.runs.history import history
+from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
@@ -58,16 +60,16 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def work() -> None:
         daemon = await Daemon.open(Home(folder))
         for name in ("waits", "outer", "fails", "waits"):
-            await runs.start(daemon, f"w.{name}")
+            await acts.start(daemon, f"w.{name}")
             await daemon.main_loop.until_idle()
-        await memory.add(daemon, [b"<go/>", b"<mail/>"])
+        await changing.add(daemon, [b"<go/>", b"<mail/>"])
         await daemon.main_loop.until_idle()
-        await runs.start(daemon, "w.waits")
+        await acts.start(daemon, "w.waits")
         await daemon.main_loop.until_idle()
         await daemon.close()
         daemon = await Daemon.open(Home(folder), record_only=True)
-        await runs.start(daemon, "w.outer")
-        await memory.add(daemon, [b"<go/>"])
+        await acts.start(daemon, "w.outer")
+        await changing.add(daemon, [b"<go/>"])
         await daemon.close()
 
     asyncio.run(work())
@@ -95,9 +97,9 @@ def altered(folder: Path, table: str, column: str, value: Any, rows: str) -> boo
 
 async def asked(daemon: Daemon) -> None:
     await status.status(daemon)
-    await memory.memory(daemon)
-    for run in await runs.runs(daemon):
-        for operation in (runs.show, runs.xml, runs.graph, history, why):
+    await listing.memory(daemon)
+    for run in await list_runs(daemon):
+        for operation in (showing.show, showing.xml, showing.graph, history, why):
             with suppress(NarvalError):
                 await operation(daemon, run["eid"])
 
@@ -106,7 +108,7 @@ async def worked(folder: Path) -> None:
     """A daemon goes on with what there is, and is asked about it."""
     daemon = await Daemon.open(Home(folder))
     try:
-        await memory.add(daemon, [b"<go/>"])
+        await changing.add(daemon, [b"<go/>"])
         await asyncio.wait_for(daemon.main_loop.until_idle(), 10)
         await asked(daemon)
     finally:
@@ -183,7 +185,7 @@ def test_an_entry_of_a_wrong_type_fails_its_run_alone(filled: Path, tmp_path: Pa
 
     async def failed() -> list[int]:
         daemon = await Daemon.open(Home(folder))
-        found = [each["eid"] for each in await runs.runs(daemon, state="failed")]
+        found = [each["eid"] for each in await list_runs(daemon, state="failed")]
         await daemon.close()
         return found
 

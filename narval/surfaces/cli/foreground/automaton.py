@@ -50,25 +50,25 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
-    from narval.operations import runs
+    from narval.operations.runs import acts, showing
     from narval.runtime.daemon.daemon import Daemon
 
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
         daemon.executor.programs.redirect(file.absolute().parent, _printing(output))
-        run = (await runs.start(daemon, name))["eid"]
+        run = (await acts.start(daemon, name))["eid"]
         loop, received, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 
         def end(number: int) -> None:
             received.append(number)
             if len(received) == 1:
-                cancelling.append(loop.create_task(runs.cancel(daemon, run, "interrupted")))
+                cancelling.append(loop.create_task(acts.cancel(daemon, run, "interrupted")))
 
         for number in _ENDING:
             loop.add_signal_handler(number, end, number)
-        await runs.wait(daemon, run)
-        return await runs.show(daemon, run), bool(received)
+        await acts.wait(daemon, run)
+        return await showing.show(daemon, run), bool(received)
     finally:
         await daemon.close()
 

@@ -1,4 +1,4 @@
-"""Commands about the daemon: run, status, stop, log; and about the agents that it works for."""
+"""The command run: the daemon in the foreground."""
 
 from __future__ import annotations
 
@@ -15,15 +15,11 @@ import click
 
 from narval import __version__
 from narval.definitions.reading.durations import duration
-from narval.errors import DaemonGoneError
-from narval.operations.text import clean, clean_lines, counted, fault_line
-from narval.surfaces.cli import completion
+from narval.operations.text import clean_lines, counted
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
-from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import AGENTS, LATER, RUNS, Column, table
-from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, reach
+from narval.surfaces.cli.render.tables import LATER, RUNS, Column, table
+from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.startup_gc import resume
 from narval.surfaces.cli.work.tables import ITEMS
 
@@ -37,9 +33,6 @@ if TYPE_CHECKING:
 Summary = dict[str, Any]
 
 STANDARD_ERROR = 2
-
-
-# --- run ------------------------------------------------------------------------------------------------
 
 
 @command("run", example="narval run\nnarval run --until-idle --timeout 60")
@@ -77,7 +70,7 @@ async def _work(
 
     from narval.operations.daemon import requests as operations
     from narval.operations.daemon.status import status as status_of
-    from narval.operations.definitions import definitions
+    from narval.operations.definitions.listing import definitions
     from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
     from narval.surfaces.cli.without_daemon import serving
 
@@ -226,139 +219,3 @@ def _log_on_standard_error() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-# --- status, stop, log ----------------------------------------------------------------------------------
-
-
-@command("status", example="narval status")
-def status(session: Session) -> None:
-    """Tell if the daemon is alive, and what it does."""
-    session.give(session.ask("status"), answers.status)
-
-
-@command("reload", example="narval reload", alters=True)
-@click.pass_context
-def reload(context: click.Context, session: Session) -> None:
-    """Have the daemon read its files now.
-
-    These are recipes, modules, schemas and settings.
-    It does so by itself when they change; this waits until it has been done. The exit status is 1 when there
-    are faults.
-    """
-
-    def show(found: Summary) -> None:
-        for fault in found["faults"]:
-            click.echo(clean(fault_line(fault)))
-        click.echo("what has changed is at work" if found["changed"] else "nothing has changed")
-
-    found = session.ask("reload")
-    session.give(found, show)
-    context.exit(NOT_WELL if found["faults"] else 0)
-
-
-@command("stop", example="narval stop", alters=True)
-@click.option(
-    "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
-)
-def stop(session: Session, timeout: float) -> None:
-    """End the daemon well, and wait until it has ended.
-
-    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
-    """
-    home = session.home
-    daemon = reach(home, lambda: _free(home), session.acting_as)
-    if daemon is not None:
-        with daemon:
-            daemon.ask("stop")
-            if not daemon.closed(timeout):
-                raise DaemonGoneError(f"the daemon is still ending after {timeout:g} seconds")
-        another = reach(home, lambda: _free(home))
-        if another is not None:
-            another.close()
-    said = "stopped" if daemon is not None else f"no daemon runs at {home.path}"
-    session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
-
-
-def _free(home: Home) -> None:
-    """Raise HomeHeldError if a program holds the home."""
-    holder = home.holder()
-    if holder is not None:
-        raise home.held_by(holder)
-
-
-@command("log", example="narval log --lines 20\nnarval log --follow")
-@click.option("--follow", is_flag=True, help="Go on until interrupted.")
-@click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
-def log(session: Session, follow: bool, lines: int) -> None:
-    """Show the daemon's own log."""
-    with session.connect("look") as connection, session.lines(answers.log_line) as write:
-        after = write(connection.ask("log", lines=lines))
-        while follow and not connection.record_only:
-            after = write(connection.ask("log", after=after, wait=SLICE))
-        if follow:
-            click.echo(NOTHING_MORE, err=True)
-
-
-# --- agents -------------------------------------------------------------------------------------------
-
-ACTS = ("add", "show", "suspend", "resume", "passivate", "remove")
-"""The words for one agent; all but show change which there are, or the state of one."""
-
-_EXAMPLE = """\
-narval agents
-narval agents add ada
-narval agents add bob --collection office
-narval agents show bob
-narval start greet.door --agent ada
-narval agents suspend ada --reason 'on leave'
-narval agents remove ada --now"""
-
-
-@command("agents", example=_EXAMPLE, alters=True)
-@click.argument(
-    "act", metavar="[add|show|suspend|resume|passivate|remove]", required=False, type=click.Choice(ACTS)
-)
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
-@click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
-@click.option("--now", is_flag=True, help="With remove: although runs of it are under way.")
-@click.option("--collection", "collections", multiple=True, metavar="C", help="With add: what it follows.")
-def agents(
-    session: Session,
-    act: str | None,
-    name: str | None,
-    reason: str,
-    now: bool,
-    collections: tuple[str, ...],
-) -> None:
-    """List the agents of the home, or change which there are.
-
-    Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
-    others follow the home's definitions. `add` makes one, and with --collection a folder, in which agent.toml
-    says that it follows those and its own; `show` tells what counts for one, and what it has of all that is
-    limited; `suspend` lets one do nothing until `resume`: what it is asked waits; `passivate` takes one out
-    of memory until it has something to do, as happens by itself; `remove` lets one go with all that it has.
-    The home's own agent is always active. Any other command asks another with --agent NAME.
-    """
-    if act is None:
-        rows = session.ask("agents")
-        session.give(rows, lambda found: table(AGENTS, found))
-        return
-    if name is None:
-        raise click.UsageError(f"{act} needs the NAME of an agent")
-    if (reason and act != "suspend") or (now and act != "remove") or (collections and act != "add"):
-        raise click.UsageError("--reason goes with suspend, --now with remove, --collection with add")
-    if act == "show":
-        session.give(session.ask("show_agent", name=name), answers.agent)
-        return
-    if act == "suspend":
-        answer = session.ask("suspend", name=name, reason=reason)
-    elif act == "remove":
-        answer = session.ask("remove_agent", name=name, now=now)
-    elif act == "add":
-        more = {"collections": list(collections)} if collections else {}
-        answer = session.ask("add_agent", name=name, **more)
-    else:
-        answer = session.ask("resume" if act == "resume" else "passivate", name=name)
-    said = "removed" if act == "remove" else answer["state"]
-    session.give(answer, lambda _: click.echo(f"{name} is {said}"))

@@ -1,8 +1,7 @@
-"""Operations on runs of any kind: start, list, show, cancel, begin again, wait for the end."""
+"""Acts on runs of any kind: start, cancel, begin again, wait for the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,25 +10,23 @@ from msgspec.structs import replace
 from narval.definitions.library import Definition
 from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
 from narval.engines.events import Cancelled
-from narval.engines.registry import engine_of, listed_kinds, runnable, runnable_kinds
+from narval.engines.registry import engine_of, runnable, runnable_kinds
 from narval.errors import RequestError, TokenError
-from narval.memory.elements.element import Element, Origin
-from narval.operations import dot, json_forms
+from narval.memory.elements.element import Origin
+from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import add_all, admitted, raise_if_over_limit
-from narval.operations.lookup import active_run, definition_and_state, files_of, find_run, no_definition
-from narval.operations.paging import eids_of, gathered
+from narval.operations.lookup import active_run, files_of, find_run, no_definition
 from narval.operations.registry import operation
 from narval.operations.text import article
-from narval.runtime.agent.history import given, past
+from narval.runtime.agent.history import given
 from narval.runtime.agent.loop import Delivery
 from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.page import RunsPage
 
 
 @operation("write")
@@ -99,73 +96,6 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
         return engine.read_environment(environment)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None
-
-
-def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
-    """The page of runs that is asked for; None for a listing of all."""
-    wanted = _wanted(**arguments)
-    return wanted if wanted.limit is not None and wanted.limit > 0 else None
-
-
-def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
-    return RunsPage((kind,) if kind is not None else tuple(listed_kinds()), **arguments)
-
-
-@operation("read", _page)
-async def runs(
-    daemon: Daemon,
-    state: str | None = None,
-    kind: str | None = None,
-    name: str | None = None,
-    limit: int | None = None,
-    before: int | None = None,
-) -> list[dict[str, Any]]:
-    """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
-
-    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
-    with `limit` the newest so many, newest first; with `before` only those of lower eids.
-    """
-    agent, wanted = daemon.agent, _wanted(kind, state=state, name=name)
-
-    def form(eid: int) -> dict[str, Any] | None:
-        run = agent.runs.get(eid)
-        if run is None or not wanted.has(run.kind, run.name, run.status, run.phase):
-            return None
-        return json_forms.run(agent, run)
-
-    newest = partial(agent.memory.index.newest_named, wanted.kinds)
-    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(wanted.kinds)), newest)
-    return await gathered(map(form, eids), limit)
-
-
-@operation("read")
-async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
-    found, agent = find_run(daemon, run), daemon.agent
-    if at is not None:
-        return json_forms.past(agent, found, past(agent, found, at))
-    definition, state = definition_and_state(daemon, found)
-    context = tuple(agent.memory.contexts.of(run))
-    return json_forms.shown(agent, found, definition, state, context, found.calls.values())
-
-
-@operation("read")
-async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run as the element that memory shows, or would have shown after line `at` of its history."""
-    found = find_run(daemon, run)
-    if at is not None:
-        before = past(daemon.agent, found, at)
-        rendered = found.engine.render(before.definition, before.state, before.context)
-        return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
-    element = daemon.agent.memory.element(found.eid)
-    return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
-
-
-@operation("read")
-async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
-    found = find_run(daemon, run)
-    return {"dot": dot.dot(found.engine.graph(*definition_and_state(daemon, found, at)))}
 
 
 @operation("write")

@@ -1,0 +1,1 @@
+"""Operations on definitions: those that are loaded, and what is known of one."""

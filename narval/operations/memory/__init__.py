@@ -1,0 +1,1 @@
+"""Operations on memory: elements are added, outdated, listed, counted and explained."""

@@ -1,0 +1,1 @@
+"""Commands about a home and its daemon."""

@@ -1,0 +1,86 @@
+"""Commands to a daemon at work: status, reload, stop, log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.errors import DaemonGoneError
+from narval.operations.text import clean, fault_line
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
+from narval.surfaces.cli.session import Session, reach
+
+if TYPE_CHECKING:
+    from narval.runtime.home.home import Home
+
+
+@command("status", example="narval status")
+def status(session: Session) -> None:
+    """Tell if the daemon is alive, and what it does."""
+    session.give(session.ask("status"), answers.status)
+
+
+@command("reload", example="narval reload", alters=True)
+@click.pass_context
+def reload(context: click.Context, session: Session) -> None:
+    """Have the daemon read its files now.
+
+    These are recipes, modules, schemas and settings.
+    It does so by itself when they change; this waits until it has been done. The exit status is 1 when there
+    are faults.
+    """
+
+    def show(found: dict[str, Any]) -> None:
+        for fault in found["faults"]:
+            click.echo(clean(fault_line(fault)))
+        click.echo("what has changed is at work" if found["changed"] else "nothing has changed")
+
+    found = session.ask("reload")
+    session.give(found, show)
+    context.exit(NOT_WELL if found["faults"] else 0)
+
+
+@command("stop", example="narval stop", alters=True)
+@click.option(
+    "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
+)
+def stop(session: Session, timeout: float) -> None:
+    """End the daemon well, and wait until it has ended.
+
+    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
+    """
+    home = session.home
+    daemon = reach(home, lambda: _free(home), session.acting_as)
+    if daemon is not None:
+        with daemon:
+            daemon.ask("stop")
+            if not daemon.closed(timeout):
+                raise DaemonGoneError(f"the daemon is still ending after {timeout:g} seconds")
+        another = reach(home, lambda: _free(home))
+        if another is not None:
+            another.close()
+    said = "stopped" if daemon is not None else f"no daemon runs at {home.path}"
+    session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
+
+
+def _free(home: Home) -> None:
+    """Raise HomeHeldError if a program holds the home."""
+    holder = home.holder()
+    if holder is not None:
+        raise home.held_by(holder)
+
+
+@command("log", example="narval log --lines 20\nnarval log --follow")
+@click.option("--follow", is_flag=True, help="Go on until interrupted.")
+@click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
+def log(session: Session, follow: bool, lines: int) -> None:
+    """Show the daemon's own log."""
+    with session.connect("look") as connection, session.lines(answers.log_line) as write:
+        after = write(connection.ask("log", lines=lines))
+        while follow and not connection.record_only:
+            after = write(connection.ask("log", after=after, wait=SLICE))
+        if follow:
+            click.echo(NOTHING_MORE, err=True)
