@@ -31,7 +31,8 @@ FILES = {
         '    sprintf("price < %s", (most) : condition)\n    select(condition, homes : cheap)\n  }\n}\n'
     ),
     "l.xml": (
-        '<automaton group="l" name="lamp"><state name="start" command="sleep 3600"/><state name="end" command="true"/>'
+        '<automaton group="l" name="lamp"><state name="start" command="sleep 3600"/>'
+        '<state name="end" command="true"/>'
         '<transition from="start" label="0" to="end"/></automaton>'
     ),
     "p.xml": (

@@ -84,7 +84,10 @@ def show(
     svg: BinaryIO | None,
     at: int | None,
 ) -> None:
-    """Show one run: steps, transitions, context, errors, graph; or the graph of a definition."""
+    """Show one run: steps, transitions, context, errors, graph.
+
+    Of a definition, its graph.
+    """
     if as_xml + as_graph + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --graph, --dot and --svg exclude each other")
     method = "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot or svg is not None else "show"
