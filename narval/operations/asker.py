@@ -19,15 +19,18 @@ of people on their own work."""
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 LONGEST_NAME = 64
-"""The most characters of a person's name."""
+"""The most characters of a person's name, and of a session's."""
+
+WEB = "web"
+"""The way of who has logged in to the monitor (M67)."""
 
 
 class Asker(msgspec.Struct, frozen=True):
     """One who asks.
 
     `person` is a name, "" for a program that speaks for nobody; `actor` who really asked where one acts as
-    another (P39). `uid` is the number of the system's user, `way` the surface, `session` the connection,
-    `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
+    another (P39). `uid` is the number of the system's user, `way` the surface, `session` the connection or
+    the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
     """
 
     person: str = ""
@@ -61,15 +64,18 @@ class Asker(msgspec.Struct, frozen=True):
             raise RequestError(f"this connection is limited already, to {', '.join(sorted(self.scopes))}")
         return replace(self, scopes=frozenset({given["scope"]}))
 
-    def acting_as(self, name: str, *, owner: int) -> Asker:
+    def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
         """The same asker in the name of a person; for the owner of the home, by number, and root alone (P39).
 
-        Raises RequestError.
+        With a `session` the person has logged in to the monitor themselves: that is their way, and nobody
+        acts for them (M67). Raises RequestError.
         """
         if self.uid not in (owner, 0):
             may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
             raise RequestError(f"{may}, not {self}")
         person = person_name(name)
+        if session:
+            return replace(self, person=person, way=WEB, session=_printable(session, "number of a session"))
         return replace(self, person=person, actor=self.person) if person != self.person else self
 
 
@@ -84,7 +90,11 @@ def user(uid: int, way: str, session: str = "") -> Asker:
 
 def person_name(text: str) -> str:
     """The name of a person as given. Raises RequestError for one that cannot be shown and told apart."""
+    return _printable(text, "name of a person")
+
+
+def _printable(text: str, what: str) -> str:
     if text and text.isprintable() and text == text.strip() and len(text) <= LONGEST_NAME:
         return text
     wanted = f"1 to {LONGEST_NAME} printable characters without blanks at the ends"
-    raise RequestError(f"expected the name of a person, {wanted}, got {text!r:.80}")
+    raise RequestError(f"expected the {what}, {wanted}, got {text!r:.80}")

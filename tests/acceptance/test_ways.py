@@ -36,9 +36,9 @@ FORM = """<outcome name="yes"{needs}/><outcome name="no"/>
 <field name="limit" type="integer" least="0" most="9" default="5"/>"""
 WORK = f"""<cookbook group="w">
 <work name="one"><title>One</title><for roles="approver" not="requester"/>{FORM.format(needs="")}
-<ways names="terminal file mail"/></work>
+<ways names="terminal web file mail"/></work>
 <work name="two"><title>Two</title><for roles="approver"/>{FORM.format(needs=' needs="2"')}
-<ways names="terminal file mail"/></work>
+<ways names="terminal web file mail"/></work>
 <work name="mail-only"><title>Mail</title><for roles="approver"/>{FORM.format(needs="")}
 <ways names="mail"/></work>
 <recipe name="fetch" start_step="read" end_step="read">
@@ -102,6 +102,15 @@ class Terminal:
         return ""
 
 
+class Web(Terminal):
+    """A session of the monitor, which asks at the socket too (M67)."""
+
+    def ask(self, by: str, method: str, **arguments: Any) -> Any:
+        socket = self.narval.home / "var/control.sock"
+        with Client(socket, acting_as=by, session=f"of {by}") as client:
+            return client.ask(method, **arguments)
+
+
 class InPython(Terminal):
     """A program that opens the home."""
 
@@ -163,7 +172,7 @@ def at_work(way: str, narval: Narval) -> Iterator[Way]:
             yield ByMail(post)
         return
     with narval.running():
-        yield Files(narval) if way == "file" else Terminal(narval)
+        yield {"file": Files, "web": Web}.get(way, Terminal)(narval)
 
 
 def play(way: str, folder: Path) -> dict[str, Any]:
@@ -195,7 +204,9 @@ def play(way: str, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    return {way: play(way, tmp_path_factory.mktemp(way)) for way in ("terminal", "file", "python", "mail")}
+    return {
+        way: play(way, tmp_path_factory.mktemp(way)) for way in ("terminal", "web", "file", "python", "mail")
+    }
 
 
 @pytest.mark.parametrize("row", TABLE)
@@ -206,6 +217,7 @@ def test_P5_each_way_has_the_same_rules_and_the_same_history(
     said, history = played["terminal"][row]
     assert said == expected
     assert bool(history) == (expected != ["no-item"]), "all but what one may not even see is recorded"
+    assert played["web"][row] == (said, history)
     assert played["file"][row] == (said, history)
     assert played["python"][row] == (said, history)
     if row in BY_MAIL:

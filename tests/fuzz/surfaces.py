@@ -337,7 +337,7 @@ def _frame(chance: Random) -> None:
     good = tuple(
         msgpack.packb([wire.REQUEST, number, name, {}, *asking])
         for number, name in enumerate(("status", "add", "why"))
-        for asking in ([], [{"agent": "narval", "as": "ann"}])
+        for asking in ([], [{"agent": "narval", "as": "ann", "session": "7"}])
     )
     body = spoilt(chance, good) if chance.random() < 0.7 else msgpack.packb(_fields(chance))
     try:

@@ -14,7 +14,7 @@ from narval.engines.work.listing import Worklist, acts_open_to, may_see, right_t
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import MOVES, PHASES
 from narval.errors import RequestError, UnreadableError, WorkRefusedError
-from narval.operations.asker import PROGRAM, Asker
+from narval.operations.asker import PROGRAM, WEB, Asker
 from narval.operations.json_forms import moment
 from narval.operations.paging import gathered
 from narval.operations.registry import operation
@@ -32,16 +32,19 @@ Form = dict[str, Any]
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
-    """The person who asks: by their login, or whoever they act for. Raises WorkRefusedError (P45)."""
-    people = daemon.agent.lookup.people
-    found = people.person(asker.person) if asker.actor else people.by_login(asker.person)
+    """The person who asks: by their login, or whoever they act for, or by name on the web.
+
+    Raises WorkRefusedError (P45).
+    """
+    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
+    found = people.person(asker.person) if is_named else people.by_login(asker.person)
     if found is None and not asker.actor and asker.way == "python":
         found = people.person(asker.person)
     if found is not None:
         return found.name
     if not asker.person:
         raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
-    if asker.actor:
+    if is_named:
         raise WorkRefusedError("not-eligible", _nobody(asker.person, people))
     add = f'add login = "{asker.person}" to those of a person'
     raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
@@ -57,7 +60,7 @@ def onlooker(daemon: Daemon, asker: Asker) -> str | None:
     try:
         return person_of(daemon, asker)
     except WorkRefusedError:
-        if asker.actor or asker.uid not in (0, _owner(daemon)):
+        if asker.actor or asker.way == WEB or asker.uid not in (0, _owner(daemon)):
             raise
         return None
 

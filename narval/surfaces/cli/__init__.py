@@ -19,7 +19,7 @@ _WHERE = {
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
-    "retry": "runs", "work": "work.command", "task": "task.command",
+    "retry": "runs", "work": "work.command", "people": "monitor.people", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",

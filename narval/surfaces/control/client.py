@@ -31,7 +31,8 @@ class _BusyError(Exception):
 
 
 class Client:
-    """A connection to the daemon that serves the socket at `path`, in a person's name if `acting_as` has one.
+    """A connection to the daemon that serves the socket at `path`, in a person's name if `acting_as` has one,
+    who has logged in to the monitor if there is a `session`.
 
     It asks the agent of that name, without one the home's own (G21). Raises DaemonGoneError.
     """
@@ -46,8 +47,10 @@ class Client:
         answer: float = ANSWER,
         acting_as: str = "",
         agent: str = "",
+        session: str = "",
     ) -> None:
-        asking = {name: value for name, value in (("agent", agent), ("as", acting_as)) if value}
+        given = {"agent": agent, "as": acting_as, "session": session}
+        asking = {name: value for name, value in given.items() if value}
         self._path, self._answer, self._asking = path, answer, [asking] if asking else []
         self._number = 0
         patience = PATIENCE if patience is None else patience

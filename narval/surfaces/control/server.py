@@ -340,7 +340,7 @@ class _Peer:
             return {"scopes": sorted(self._asker.scopes)}
         asker = self._asker.asking(request.agent)
         if request.acting_as:
-            asker = asker.acting_as(request.acting_as, owner=os.geteuid())
+            asker = asker.acting_as(request.acting_as, owner=os.geteuid(), session=request.session)
         return await self._invoke(asker, request.method, request.params)
 
     def _answered(self, task: asyncio.Task[None]) -> None:

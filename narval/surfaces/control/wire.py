@@ -8,8 +8,9 @@ A frame is four bytes of length (big-endian) and that many bytes of msgpack, an 
     [PART, id, None, items]                 some items of an answer that is a list
     [REPLY, id, error, result]              the answer, or its last items; `id` tells of which request
 
-`asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), and `as`, the person
-in whose name is asked (P39). A client of protocol 1 knows no such field.
+`asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), `as`, the person in
+whose name is asked (P39), and beside it `session`, by which that person has logged in to the monitor (M67).
+A client of protocol 1 knows no such field.
 
 `error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
 end. Nothing here but plain data: no pickle, no extension types. This module is light, as every command that
@@ -38,7 +39,7 @@ HEADER = 4
 MOST = 32 * 1024 * 1024
 """The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
 
-_ASKING = ("agent", "as")
+_ASKING = ("agent", "as", "session")
 _PART = 256 * 1024
 _LONGEST_PATH = 100
 
@@ -61,13 +62,15 @@ class WireError(Exception):
 
 
 class WireRequest(NamedTuple):
-    """A request as it came: its id, the operation and its arguments, the agent, and in whose name."""
+    """A request as it came: its id, the operation and its arguments, the agent, in whose name, and the number
+    of that person's session on the web."""
 
     number: int
     method: str
     params: dict[str, Any]
     agent: str = ""
     acting_as: str = ""
+    session: str = ""
 
 
 # --- frames -------------------------------------------------------------------------------------------------
@@ -113,14 +116,16 @@ def request(body: bytes) -> WireRequest:
         raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
         raise WireError(f"expected a map with names as params, got {_outline(params)}")
-    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "")))
+    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "", "")))
 
 
 def _asking(given: Any = None) -> dict[str, str]:
     """The agent and the name in a request, if they are there. Raises WireError for anything else."""
     asking = {} if given is None else given
     if not isinstance(asking, dict) or not asking.keys() <= set(_ASKING):
-        raise WireError(f"expected a map with {' and '.join(_ASKING)}, got {_outline(given)}")
+        raise WireError(f"expected a map with {', '.join(_ASKING)}, got {_outline(given)}")
+    if "session" in asking and "as" not in asking:
+        raise WireError(f"expected a person (as) whose session it is, got {_outline(given)}")
     for name, value in asking.items():
         if not (isinstance(value, str) and value):
             raise WireError(f"expected a name as {name}, got {_outline(value)}")

@@ -208,6 +208,8 @@ def test_a_frame_too_long_is_refused_before_it_is_read(folder: Path) -> None:
         msgpack.packb([0, 1, "echo", {}, "ann"]),
         msgpack.packb([0, 1, "echo", {}, {"as": None}]),
         msgpack.packb([0, 1, "echo", {}, {"as": ""}]),
+        msgpack.packb([0, 1, "echo", {}, {"session": "7"}]),
+        msgpack.packb([0, 1, "echo", {}, {"as": "ann", "session": 7}]),
         msgpack.packb([0, 1, "echo", {}, {"agent": 3}]),
         msgpack.packb([0, 1, "echo", {}, {"scope": "read"}]),
         msgpack.packb([0, 1, "echo", {}, {}, {}]),

@@ -87,6 +87,42 @@ def test_P39_who_is_neither_owner_nor_root_cannot_act_in_anothers_name(
         assert len(daemon.fake.askers) == 1
 
 
+def test_M67_who_has_logged_in_to_the_monitor_acts_themselves_in_a_session(folder: Path) -> None:
+    own = login(os.geteuid())
+    with serving(folder) as (daemon, path):
+        for name in ("bob", own):
+            with Client(path, acting_as=name, session="7") as client:
+                client.ask("echo")
+    told = [(asker.person, asker.actor, asker.way, asker.session) for asker in daemon.fake.askers]
+    assert told == [("bob", "", "web", "7"), (own, "", "web", "7")]
+
+
+@pytest.mark.parametrize("session", [" 7", "a\x1b[2J", "7" * 65])
+def test_M67_a_session_that_cannot_be_shown_is_refused_and_nothing_is_done(
+    folder: Path, session: str
+) -> None:
+    with serving(folder) as (daemon, path), Client(path, acting_as="bob", session=session) as client:
+        with pytest.raises(RequestError, match=r"^expected the number of a session"):
+            client.ask("echo")
+        assert daemon.fake.askers == []
+
+
+def test_M67_who_is_neither_owner_nor_root_has_no_session(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger, owner = os.geteuid() + 1234, os.geteuid() + 4321
+    monkeypatch.setattr(os, "geteuid", lambda: stranger)
+    with (
+        serving(folder, uid_of=lambda connection: stranger) as (daemon, path),
+        Client(path, acting_as="bob", session="7") as client,
+    ):
+        client.ask("echo")
+        monkeypatch.setattr(os, "geteuid", lambda: owner)
+        with pytest.raises(RequestError, match=f"only {owner}, whose home this is"):
+            client.ask("echo")
+        assert len(daemon.fake.askers) == 1
+
+
 def test_M7_a_connection_lays_down_what_it_does_not_need_once(folder: Path) -> None:
     with serving(folder) as (daemon, path), Client(path) as client, Client(path) as other:
         assert client.ask("limit", scope="read") == {"scopes": ["read"]}

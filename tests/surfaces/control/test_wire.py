@@ -114,7 +114,7 @@ def test_no_plain_data_does_more_than_be_refused(value: Any) -> None:
     understood(msgpack.packb(value))
 
 
-ASKING = st.dictionaries(st.sampled_from(("agent", "as", "scope", "")), PLAIN, max_size=3) | PLAIN
+ASKING = st.dictionaries(st.sampled_from(("agent", "as", "session", "scope", "")), PLAIN, max_size=3) | PLAIN
 
 
 @given(ASKING)
@@ -134,10 +134,10 @@ def test_a_fifth_field_that_is_huge_or_nested_is_refused_as_it_is() -> None:
 
 
 def test_a_request_of_either_protocol_is_understood() -> None:
-    assert wire.request(msgpack.packb([0, 7, "echo", {"a": 1}])) == (7, "echo", {"a": 1}, "", "")
+    assert wire.request(msgpack.packb([0, 7, "echo", {"a": 1}])) == (7, "echo", {"a": 1}, "", "", "")
     asking = {"agent": "ada", "as": "ann"}
-    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == (7, "echo", {}, "ada", "ann")
-    assert wire.request(msgpack.packb([0, 7, "echo", {}, {}])) == (7, "echo", {}, "", "")
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == (7, "echo", {}, "ada", "ann", "")
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, {}])) == (7, "echo", {}, "", "", "")
 
 
 def understood(body: bytes) -> None:

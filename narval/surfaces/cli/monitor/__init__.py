@@ -1,0 +1,1 @@
+"""Commands that show what the pages of the monitor show."""

@@ -1,0 +1,24 @@
+"""The command people: who there is, by which login, and what they may do."""
+
+from __future__ import annotations
+
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.session import Session
+
+_PEOPLE = (
+    Column("person", lambda row: row["person"]),
+    Column("name", lambda row: row["name"], most=60),
+    Column("login", lambda row: row["login"]),
+    Column("web", lambda row: row["web"]),
+    Column("roles", lambda row: ", ".join([*row["roles"], *(["administrator"] if row["admin"] else [])])),
+)
+
+
+@command("people", example="narval people\nnarval people --json")
+def people(session: Session) -> None:
+    """List the people of the home: their logins, their roles, and what they may do on the web.
+
+    They stand in etc/people.toml; without it there is the owner of the home alone.
+    """
+    session.give(session.ask("people"), lambda rows: table(_PEOPLE, rows))
