@@ -11,7 +11,7 @@ from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, c
 LONGEST = 40
 """So many characters of a command are shown."""
 
-GROUPS: dict[str, Group] = {
+STATE_GROUPS: dict[str, Group] = {
     "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
 }  # fmt: skip
 """What the states of a state come to; any other is idle."""
@@ -35,7 +35,7 @@ def _node(part: State, state: AutomatonState) -> GraphNode:
         run.state,
         "final" if part.is_final else "box",
         kind="state",
-        group=GROUPS.get(run.state, "idle"),
+        group=STATE_GROUPS.get(run.state, "idle"),
         target=part.target[1] if part.target is not None else "",
         badge=f"{run.label} {again}".strip(),
         tooltip=clipped(run.output, LONGEST * 5),

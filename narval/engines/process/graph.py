@@ -11,7 +11,7 @@ from narval.engines.process.tokens.token import ArcToken, NodeToken
 SHOWN = 10
 """So many tokens of a node or an arc are shown, the newest; the others are counted."""
 
-GROUPS: dict[str, Group] = {
+NODE_GROUPS: dict[str, Group] = {
     "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
     "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
 }  # fmt: skip
@@ -56,7 +56,7 @@ def _group(state: ProcessState, node: Node, status: str) -> Group:
     """What a node comes to: one whose tokens nobody works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     idle = status == "active" and not any(token.call or token.queued for token in standing)
-    return "waiting" if idle else GROUPS.get(status, "idle")
+    return "waiting" if idle else NODE_GROUPS.get(status, "idle")
 
 
 def _told(state: ProcessState, token: NodeToken) -> str:

@@ -14,13 +14,13 @@ from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group
 from narval.engines.recipe.parts import StepRun
 from narval.engines.recipe.state import PlanState
 
-STEPS: dict[str, Group] = {
+STEP_GROUPS: dict[str, Group] = {
     "ready": "waiting", "running": "active", "end": "active", "done": "done", "history": "done",
     "error": "failed", "failed": "failed", "impossible": "cancelled",
 }  # fmt: skip
 """What the states of a step come to; any other is idle."""
 
-TRANSITIONS: dict[str, Group] = {
+TRANSITION_GROUPS: dict[str, Group] = {
     "wait-time": "waiting", "wait-condition": "waiting", "fireable": "active", "fired": "done",
     "fail": "cancelled", "impossible": "cancelled",
 }  # fmt: skip
@@ -46,7 +46,7 @@ def _group(run: StepRun) -> Group:
     """What a step comes to: one that runs, and only waits for its next call, waits."""
     if run.state == "running" and all(call.until is not None for call in run.calls.values()):
         return "waiting"
-    return STEPS.get(run.state, "idle")
+    return STEP_GROUPS.get(run.state, "idle")
 
 
 def _badge(run: StepRun) -> str:
@@ -74,7 +74,7 @@ def _transition(
     own, status = definition.part_id(transition), state.transition(transition.id).state
     dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
     label = (transition.id, *dates, *map(_condition, transition.conditions))
-    yield GraphNode(own, label, status, "bar", kind="transition", group=TRANSITIONS.get(status, "idle"))
+    yield GraphNode(own, label, status, "bar", kind="transition", group=TRANSITION_GROUPS.get(status, "idle"))
     way: EdgeKind = "taken" if status == "fired" else "plain"
     for link in transition.ins:
         yield GraphEdge(link.step.id, own, "error" if link.on_error and way == "plain" else way)
