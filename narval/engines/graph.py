@@ -16,7 +16,7 @@ EdgeKind = Literal[
 """The sort of an edge, or what became of it."""
 
 Group = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
-"""What the states of parts of all kinds come to: how a part is drawn (M33)."""
+"""The sorts of states that all kinds have, by which a part is drawn (M33)."""
 
 
 class TokenMark(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ LONGEST = 40
 STATE_GROUPS: dict[str, Group] = {
     "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
 }  # fmt: skip
-"""What the states of a state come to; any other is idle."""
+"""The group of each way that a state may stand; any other is idle."""
 
 
 def graph(definition: Automaton, state: AutomatonState) -> Graph:

@@ -15,7 +15,7 @@ NODE_GROUPS: dict[str, Group] = {
     "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
     "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
 }  # fmt: skip
-"""What the states of a node come to, which are those of its tokens; any other is idle."""
+"""The group of each state of a node, which is that of its tokens; any other is idle."""
 
 
 def graph(definition: Process, state: ProcessState) -> Graph:
@@ -53,7 +53,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 
 
 def _group(state: ProcessState, node: Node, status: str) -> Group:
-    """What a node comes to: one whose tokens nobody works at waits, for memory or to be completed."""
+    """The group of a node: one whose tokens nobody works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     idle = status == "active" and not any(token.call or token.queued for token in standing)
     return "waiting" if idle else NODE_GROUPS.get(status, "idle")

@@ -18,13 +18,13 @@ STEP_GROUPS: dict[str, Group] = {
     "ready": "waiting", "running": "active", "end": "active", "done": "done", "history": "done",
     "error": "failed", "failed": "failed", "impossible": "cancelled",
 }  # fmt: skip
-"""What the states of a step come to; any other is idle."""
+"""The group of each state of a step; any other is idle."""
 
 TRANSITION_GROUPS: dict[str, Group] = {
     "wait-time": "waiting", "wait-condition": "waiting", "fireable": "active", "fired": "done",
     "fail": "cancelled", "impossible": "cancelled",
 }  # fmt: skip
-"""What the states of a transition come to; any other is idle."""
+"""The group of each state of a transition; any other is idle."""
 
 
 def graph(definition: Recipe, state: PlanState) -> Graph:
@@ -43,14 +43,14 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
 
 
 def _group(run: StepRun) -> Group:
-    """What a step comes to: one that runs, and only waits for its next call, waits."""
+    """The group of a step: one that runs, and only waits for its next call, waits."""
     if run.state == "running" and all(call.until is not None for call in run.calls.values()):
         return "waiting"
     return STEP_GROUPS.get(run.state, "idle")
 
 
 def _badge(run: StepRun) -> str:
-    """How many calls are under way, or how often the one is tried."""
+    """The number of calls under way, or of the try of the one."""
     if len(run.calls) > 1:
         return f"{len(run.calls)} calls"
     tries = max((call.tries for call in run.calls.values()), default=1)

@@ -47,7 +47,7 @@ def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) ->
 
 
 def _group(definition: TaskDefinition, state: InstanceState) -> Group:
-    """What the state comes to in which an instance is: it works, waits for people, or has ended."""
+    """The group of the state in which an instance is: it works, waits for people, or has ended."""
     if state.over:
         return cast("Group", state.PHASES[state.status])
     asks = definition.is_interactive and "code" in state.calls.values()

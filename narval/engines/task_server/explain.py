@@ -140,7 +140,7 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
 
 
 def _why_queue(definition: TaskDefinition, state: TaskServerState, name: str) -> str | None:
-    """Why so many are in the queue, at work, or in one of the queues of events."""
+    """The number of those in the queue, at work, or in one of the queues of events, and the reason."""
     if name == "queue":
         idle = f": {_nobody(definition, state)}" if state.queue else ""
         return f"{len(state.queue)} objects wait for an instance{idle}"
