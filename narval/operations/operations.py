@@ -23,6 +23,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "send", "letters", "resend", "drop_letter",
     ),
     "daemon.people": ("people",),
+    "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
     "memory.listing": ("memory", "count"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
