@@ -25,7 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.people": ("people",),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
-    "memory.listing": ("memory", "count"),
+    "memory.listing": ("memory", "count", "elements", "facets"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml", "graph"),
