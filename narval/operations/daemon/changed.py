@@ -9,6 +9,7 @@ from typing import Any
 from narval.engines.engine import HeedsPeople
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.daemon.agents.news import Changes
 from narval.runtime.daemon.daemon import Daemon
 
 
@@ -37,15 +38,10 @@ async def changed(
             await news.rest(deadline - time.monotonic())
         found = news.since(last, clock.now())
     if found is None:
-        return {"turn": last, "runs": [], "elements": False, "work": False, "faults": False, "lost": False}
-    return {
-        "turn": found.turn,
-        "runs": list(found.runs),
-        "elements": found.elements,
-        "work": found.lost or _are_of_people(daemon.agent, found.runs),
-        "faults": found.faults,
-        "lost": found.lost,
-    }
+        found = Changes(last)
+    elif not found.lost:
+        found = found._replace(work=_are_of_people(daemon.agent, found.runs))
+    return found._asdict() | {"runs": list(found.runs)}
 
 
 def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:

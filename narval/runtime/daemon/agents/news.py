@@ -27,14 +27,15 @@ MOST_RUNS = 10_000
 
 
 class Changes(NamedTuple):
-    """What has changed up to a turn: the runs by eid, memory, the files that count.
+    """What has changed up to a turn: the runs by eid, memory, work of people, the files that count.
 
-    `lost` says that it is not known from when on it was to be told: everything may have changed.
+    `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to be told: everything may have changed.
     """
 
     turn: int
     runs: tuple[int, ...] = ()
     elements: bool = False
+    work: bool = False
     faults: bool = False
     lost: bool = False
 
@@ -69,7 +70,7 @@ class News:
         first = ring[0].turn - 1 if ring else self._last
         if after == self._last:
             return None
-        lost = Changes(self._last, elements=True, faults=True, lost=True)
+        lost = Changes(self._last, elements=True, work=True, faults=True, lost=True)
         if not first <= after < self._last:
             return lost
         runs, elements, faults = set[int](), False, False
@@ -78,7 +79,9 @@ class News:
                 break
             runs.update(found.runs)
             elements, faults = elements or found.elements, faults or found.faults
-        return Changes(self._last, tuple(sorted(runs)), elements, faults) if len(runs) <= MOST_RUNS else lost
+        if len(runs) > MOST_RUNS:
+            return lost
+        return Changes(self._last, tuple(sorted(runs)), elements, faults=faults)
 
     async def rest(self, wait: float) -> None:
         """Let the pause go by since who waits was told something last, at most so many seconds of it."""
@@ -117,7 +120,7 @@ class News:
         )
         if runs or elements or self._files:
             self._last += 1
-            self._ring.append(Changes(self._last, tuple(runs), elements, self._files))
+            self._ring.append(Changes(self._last, tuple(runs), elements, faults=self._files))
             self._files = False
             self._tell()
 
