@@ -29,7 +29,8 @@ MOST_RUNS = 10_000
 class Changes(NamedTuple):
     """What has changed up to a turn: the runs by eid, memory, work of people, the files that count.
 
-    `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to be told: everything may have changed.
+    `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to
+    be told: everything may have changed.
     """
 
     turn: int
