@@ -27,7 +27,7 @@ MOST_RUNS = 10_000
 
 
 class Changes(NamedTuple):
-    """What has changed up to a turn: the runs by eid, memory, work of people, the files that count.
+    """The changes up to a turn: the runs by eid, memory, work of people, the files that count.
 
     `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to
     be told: everything may have changed.
@@ -56,7 +56,7 @@ class News:
         self._ring: deque[Changes] = deque(maxlen=TURNS)
         self._last, self._asked, self._asking = 0, 0.0, 0
         self._told = 0.0
-        """When somebody who waits was told something (monotonic seconds)."""
+        """The moment at which somebody who waits was told something (monotonic seconds)."""
         self._files = False
         """True from when other files count until the end of that turn."""
         self._coming: asyncio.Event | None = None
