@@ -26,6 +26,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
     "memory.listing": ("memory", "count", "elements", "facets"),
+    "memory.element": ("element",),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml", "graph"),
