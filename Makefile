@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak clean
+.PHONY: help demo test check browser format bench soak vendor clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -22,7 +22,16 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
 	@$(BIN)/python -m narval.surfaces.cli.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
-test: check  ## style, types and all tests
+# What the tests of pages want, installed where it is missing and the system lets us (M96).
+HAS_PAGES = command -v dot && { [ -n "$$NARVAL_BROWSER" ] || command -v chromium-headless-shell || command -v chromium || command -v google-chrome; }
+
+browser:
+	@{ $(HAS_PAGES); } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { \
+	  echo "installing a browser and Graphviz for the tests of pages …"; \
+	  { apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz; } >/dev/null 2>&1 \
+	  || echo "they cannot be had here; tests that want them are skipped"; }
+
+test: check browser  ## style, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)  ## style and types alone
@@ -42,6 +51,9 @@ bench: $(STAMP)  ## what it costs (docs/performance.md); PEERS=folder measures o
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
+
+vendor:  ## fetch the scripts that are not ours anew (npm)
+	@$(BIN)/python -m tests.surfaces.web.vendored
 
 clean:  ## remove what was set up
 	rm -rf $(VENV) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

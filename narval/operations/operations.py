@@ -26,7 +26,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "memory.changing": ("add", "outdate"),
-    "memory.listing": ("memory", "count"),
+    "memory.listing": ("memory", "count", "elements", "facets"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml", "graph"),

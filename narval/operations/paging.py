@@ -8,6 +8,7 @@ and what does not fit what is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from itertools import takewhile
 from typing import TypeVar
 
@@ -34,6 +35,18 @@ def eids_of(
     if before is None:
         return oldest_first()
     return takewhile(lambda eid: eid < before, oldest_first())
+
+
+def moment_from(text: str | None) -> float | None:
+    """A moment in seconds since 1970 from ISO 8601, in the zone of the machine where it names none; None
+    without one. Raises RequestError.
+    """
+    try:
+        return datetime.fromisoformat(text).timestamp() if text is not None else None
+    except (ValueError, OverflowError, OSError):
+        raise RequestError(
+            f"expected a moment such as 2026-01-31 or 2026-01-31T18:30, got {text!r:.80}"
+        ) from None
 
 
 async def gathered(found: Iterable[T | None], limit: int | None) -> list[T]:

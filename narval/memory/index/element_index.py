@@ -94,18 +94,23 @@ class ElementIndex:
             return None
         return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
 
-    def newest(self, bound: Bound | None, below: int | None = None) -> Iterator[int]:
+    def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
         """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
 
-        They are sought as they are asked for; memory may change meanwhile.
+        They are sought as they are asked for; memory may change meanwhile. With `make` false no index is made
+        for it, however many are asked for (M21).
         """
         tried = 0
         for eid in self._descending(self._buckets(bound, make=False), below):
-            if tried == TRIED_FIRST:
+            if make and tried == TRIED_FIRST:
                 yield from self._descending(self._buckets(bound, make=True), below)
                 return
             yield eid
             tried, below = tried + 1, eid
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """The root names there are, each with the number of its elements and runs (M22)."""
+        return ((name, count) for name, eids in self._by_name.items() if (count := len(eids)))
 
     def newest_named(self, names: Iterable[str], below: int | None = None) -> Iterator[int]:
         """The eids of elements and runs with one of these names, or those below one, newest first."""

@@ -20,7 +20,7 @@ from rich.table import Table
 from narval.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
 from narval.memory.elements.element import Element
 from narval.operations.asker import Asker, user
-from narval.operations.memory.listing import elements
+from narval.operations.memory.listing import matching
 from narval.operations.work.acts import answer
 from narval.operations.work.items import work_item, worklist
 from narval.runtime.daemon.daemon import Daemon
@@ -108,7 +108,7 @@ async def _demo(home: Home, *, once: bool) -> None:
 
 def _report(console: Console, home: Home, daemon: Daemon) -> None:
     patterns = ("email[@mailbox]", "triage", "sent", "item", "error")
-    mails, verdicts, sent, items, troubles = (elements(daemon, pattern) for pattern in patterns)
+    mails, verdicts, sent, items, troubles = (matching(daemon, pattern) for pattern in patterns)
     judged = [verdict.attributes for verdict in verdicts]
     left = Counter(verdict["why"] for verdict in judged if verdict["verdict"] == "leave")
     unread = [error for error in troubles if error.attributes.get("mailbox")]
@@ -151,7 +151,7 @@ def _near(path: Path) -> str:
 
 
 def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
-    mailbox = elements(daemon, "mailbox")[-1].attributes["path"]
+    mailbox = matching(daemon, "mailbox")[-1].attributes["path"]
     console.print("It goes on: a mail dropped into this folder is answered at once. Ctrl-C ends it.")
     console.print(f"  {home.path / mailbox / 'new'}", soft_wrap=True)
     console.print("Ask it from another terminal:")
@@ -230,7 +230,7 @@ async def _follow(console: Console, daemon: Daemon) -> None:
     seen = daemon.agent.memory.next_eid
     while True:
         await daemon.host.turned(NOTHING_MORE)
-        for element in elements(daemon, "triage | sent"):
+        for element in matching(daemon, "triage | sent"):
             if element.eid >= seen:
                 console.print(_line(element), soft_wrap=True)
         seen = daemon.agent.memory.next_eid

@@ -16,7 +16,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
-from narval.surfaces.cli.render.tables import DEAD_LETTERS, LETTERS, elements, table
+from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, elements, table
 from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
@@ -220,10 +220,16 @@ def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
     session.give(answer, lambda found: click.echo("".join(f"{eid}\n" for eid in found["eids"]), nl=False))
 
 
-@command(
-    "memory",
-    example="narval memory \"email[@kind='ack']\"\nnarval memory --limit 10\nnarval memory --count plan",
-)
+_MEMORY = """\
+narval memory "email[@kind='ack']"
+narval memory --limit 10
+narval memory --count plan
+narval memory --since 2026-01-31 --made-by mail.triage
+narval memory "email[contains(., 'invoice')]" --look 5000
+narval memory --facets"""
+
+
+@command("memory", example=_MEMORY)
 @click.argument("xpath", required=False)
 @click.option("--xml", "as_xml", is_flag=True, help="Write the elements as one XML document.")
 @click.option("--count", is_flag=True, help="Write how many there are.")
@@ -235,17 +241,49 @@ def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
     help="Only what the context of this run holds.",
 )
 @click.option("--current", is_flag=True, help="Leave out what has been replaced by a newer version.")
+@click.option("--since", metavar="MOMENT", help="Only what was added from this moment on.")
+@click.option(
+    "--made-by",
+    "definition",
+    metavar="NAME",
+    shell_complete=completion.definitions,
+    help="Only what runs of this definition have made.",
+)
+@click.option(
+    "--look", type=click.IntRange(min=1), metavar="N", help="Try at most N elements, and make no index."
+)
+@click.option("--facets", is_flag=True, help="List the names there are, each with how many there are.")
 @paged
 @click.pass_context
 def memory(
-    context: click.Context, session: Session, /, page: Page, as_xml: bool, count: bool, **query: Any
+    context: click.Context,
+    session: Session,
+    /,
+    page: Page,
+    as_xml: bool,
+    count: bool,
+    look: int | None,
+    facets: bool,
+    **query: Any,
 ) -> None:
     """List the elements that match XPATH; without it, all.
 
     The newest come first. XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each
     element by itself. The exit status is 1 when a pattern is given and nothing matched. With --xml all are
     written unless --limit is given, oldest first, as `narval add` takes them.
+
+    A pattern that fits few elements may have all of its name tried, and an index of an attribute made. With
+    --look the answer comes soon, however much there is: it says how many were tried, and how to look
+    further. MOMENT is such as 2026-01-31 or 2026-01-31T18:30.
     """
+    if facets:
+        if as_xml or count or look is not None or page.before is not None or any(query.values()):
+            raise click.UsageError("--facets lists the names of all elements: of the rest, it takes --limit")
+        rows = session.ask("facets", limit=page.limit)
+        session.give(rows, lambda found: table(FACETS, found))
+        return
+    if look is not None and (as_xml or count):
+        raise click.UsageError("--look excludes --xml and --count, which try all")
     if as_xml + count + session.as_json > 1 and as_xml:
         raise click.UsageError("--xml stands alone: it excludes --json and --count")
     if count:
@@ -254,6 +292,12 @@ def memory(
         counted = session.ask("count", **query)
         session.give(counted, lambda answer: click.echo(answer["count"]))
         context.exit(NOT_WELL if query["xpath"] is not None and not counted["count"] else 0)
+    if look is not None:
+        answer = session.ask("elements", **query, limit=page.limit, before=page.before, look=look)
+        session.give(answer["elements"], lambda rows: table(elements(session.columns), rows))
+        further = f"; to look further: {page.going_on(session, older)}" if (older := answer["older"]) else ""
+        click.echo(f"{len(answer['elements'])} of {answer['tried']} tried fit{further}", err=True)
+        context.exit(NOT_WELL if query["xpath"] is not None and not answer["elements"] else 0)
     if as_xml and not page.limit_given:
         page = altered(page, limit=None)
     found = page.ask(session, "memory", **query)

@@ -51,12 +51,16 @@ class Page:
         rows: list[dict[str, Any]] = session.ask(operation, **query, limit=most, before=self.before)
         return rows if most is not None else rows[::-1]
 
+    def going_on(self, session: Session, before: int) -> str:
+        """The command being run, to go on before an eid."""
+        return _command(session, before)
+
     def give(self, session: Session, rows: list[dict[str, Any]], people: Callable[[Any], object]) -> None:
         """Write what `ask` gave; tell people where there is more, with the command that shows it."""
         shown = rows[: self.limit]
         session.give(shown, people)
         if len(shown) < len(rows) and not session.as_json:
-            click.echo(f"{len(shown)} shown; the next: {_command(session, shown[-1]['eid'])}", err=True)
+            click.echo(f"{len(shown)} shown; the next: {self.going_on(session, shown[-1]['eid'])}", err=True)
 
 
 def paged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -147,7 +147,7 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
         return list(ask(self, changing.add, [_bytes(element) for element in elements])["eids"])
 
-    memory = at_once(listing.elements)
+    memory = at_once(listing.matching)
     outdate = forward(changing.outdate)
 
     def element(self, eid: int) -> Element | None:

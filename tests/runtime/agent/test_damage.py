@@ -152,7 +152,7 @@ async def test_a_run_that_is_over_and_cannot_be_read_is_seen_in_outline(scene: S
     await scene.end()
     altered(scene, *DAMAGES["rubbish"](eids["good"]))
     daemon = await scene.open()
-    (shown,) = listing.elements(daemon, "plan[@state='done']")
+    (shown,) = listing.matching(daemon, "plan[@state='done']")
     assert shown.attributes["unreadable"] == "yes"
     await scene.end()
 

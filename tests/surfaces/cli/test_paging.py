@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_the_limit_may_be_another_or_none(place: Path) -> None:
     assert narval(place, "runs", "--before", 1).exit_code == 0
 
 
+def test_M21_a_look_says_how_many_it_tried_and_how_to_look_further(place: Path) -> None:
+    looked = narval(place, "memory", "note[@n < 3]", "--look", 20)
+    assert (looked.exit_code, looked.stdout) == (1, "")
+    assert looked.stderr.startswith("0 of 20 tried fit; to look further: narval --home ")
+    words = shlex.split(looked.stderr)
+    further = words[words.index("memory") :]
+    assert further[:4] == ["memory", "note[@n < 3]", "--look", "20"]
+    found = narval(place, *further[:3], 1000, *further[4:], "--json")
+    assert numbers(json.loads(found.stdout)) == [2, 1, 0]
+    assert found.stderr == f"3 of {NOTES - 20} tried fit\n"
+    assert data(place, "memory", "--facets", "--limit", 1) == [{"name": "note", "count": NOTES}]
+
+
 def test_an_export_and_a_count_have_all_of_it(place: Path) -> None:
     written = etree.fromstring(well(place, "memory", "note", "--xml"))
     assert [int(child.get("n", "")) for child in written] == list(range(NOTES))
@@ -97,6 +111,8 @@ def test_a_state_that_is_none_is_told_whatever_the_page(place: Path) -> None:
         (("memory", "--limit", "many"), "expected a number from 1, or all, got 'many'"),
         (("memory", "--before", "x"), "'x' is not a valid integer"),
         (("memory", "--count", "--limit", "3"), "--count counts all: it excludes --limit and --before"),
+        (("memory", "--count", "--look", "3"), "--look excludes --xml and --count, which try all"),
+        (("memory", "note", "--facets"), "--facets lists the names of all elements"),
     ],
 )
 def test_wrong_usage_is_told(place: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -237,6 +237,7 @@ LETTERS = (
     Column("sent", lambda row: moment(row["at"]), is_moment=True),
     Column("until", lambda row: moment(row["until"]), is_moment=True),
 )
+FACETS = (*_plain_columns(name="name"), Column("count", lambda row: f"{row['count']:,}", right=True))
 DEAD_LETTERS = (
     Column("letter", _of("letter"), right=True),
     *_plain_columns(to="to", element="element"),

@@ -1,0 +1,157 @@
+// Follows what changes on the page by server-sent events (M60 to M63).
+//
+// <body data-live="URL"> names the stream. Regions are elements with an id, whose content the server makes anew;
+// parts of a graph are patched by graph.js, which listens to "narval:parts".
+
+const SAY = 5000;          // milliseconds between two announcements (M91)
+const RETRIES = [1000, 2000, 5000, 15000, 30000];  // milliseconds before a stream that was refused is tried again
+
+const url = document.body.dataset.live;
+let source = null;
+let state = "closed";      // closed, open, over, paused (by the server, until the page is looked at)
+let refused = 0;
+let again = 0;
+
+// --- what is said ------------------------------------------------------------------------------------------
+
+const banner = document.getElementById("banner");
+const announcer = document.getElementById("told");
+
+const show = (text) => {
+  if (banner.textContent !== text) banner.textContent = text;
+  banner.hidden = !text;
+  document.documentElement.classList.toggle("stale", Boolean(text));
+};
+
+let unsaid = [];
+let last = -SAY;
+let saying = 0;
+
+const speak = () => {
+  saying = 0;
+  last = performance.now();
+  const more = unsaid.length > 3 ? `${unsaid.length} new lines, the last ones: ` : "";
+  announcer.textContent = more + unsaid.slice(-3).join(". ");
+  unsaid = [];
+};
+
+const announce = (text) => {
+  const line = text.replace(/\s+/g, " ").trim().slice(0, 160);
+  if (!line) return;
+  unsaid.push(line);
+  if (!saying) saying = setTimeout(speak, Math.max(0, last + SAY - performance.now()));
+};
+
+// --- regions -----------------------------------------------------------------------------------------------
+
+const isTouched = (field) => {
+  if (field instanceof HTMLSelectElement) return [...field.options].some((o) => o.selected !== o.defaultSelected);
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  return field.value !== field.defaultValue;
+};
+
+const keeping = {
+  // What somebody is filling in, and what is folded out, is theirs.
+  beforeNodeMorphed: (old) =>
+    !(old instanceof Element && old.matches("input, textarea, select") && (old === document.activeElement || isTouched(old))),
+  beforeAttributeUpdated: (name, node) => !(name === "open" && (node.matches("details") || node.matches("dialog"))),
+  beforeNodeRemoved: (node) =>
+    !(node instanceof Element && node.matches("form") && [...node.elements].some((field) => "defaultValue" in field && isTouched(field) && field.type !== "hidden")),
+};
+
+const sameAs = (focused) => {
+  const id = focused.id;
+  const href = focused.getAttribute("href");
+  return (region) =>
+    (id && document.getElementById(id)) || (href && region.querySelector(`a[href="${CSS.escape(href)}"]`)) || null;
+};
+
+const morph = (region, html) => {
+  const focused = region.contains(document.activeElement) ? document.activeElement : null;
+  const find = focused && sameAs(focused);
+  const name = focused?.getAttribute("href");
+  const added = [];
+  globalThis.Idiomorph.morph(region, html, {
+    morphStyle: "innerHTML",
+    callbacks: { ...keeping, afterNodeAdded: (node) => added.push(node) },
+  });
+  if (focused && (document.activeElement !== focused || focused.getAttribute("href") !== name)) {
+    find(region)?.focus({ preventScroll: true });
+  }
+  if (region.dataset.quiet === undefined) {
+    for (const node of added) if (node instanceof Element && node.matches("li, tr")) announce(node.textContent);
+  }
+};
+
+const regions = (contents) => {
+  for (const [id, html] of Object.entries(contents)) {
+    const region = document.getElementById(id);
+    if (region) morph(region, html);
+  }
+};
+
+// --- the stream --------------------------------------------------------------------------------------------
+
+const read = (event) => {
+  try {
+    return JSON.parse(event.data);
+  } catch {
+    return null;
+  }
+};
+
+const close = (next) => {
+  clearTimeout(again);
+  source?.close();
+  source = null;
+  state = next;
+  document.body.dataset.stream = next;
+};
+
+const open = () => {
+  if (!url || source || state === "over" || document.hidden) return;
+  clearTimeout(again);
+  state = "open";
+  source = new EventSource(url);
+  source.addEventListener("open", () => {
+    refused = 0;
+    document.body.dataset.stream = "open";
+    show("");
+  });
+  source.addEventListener("error", () => {
+    // Where nobody answers the browser tries again by itself; a stream that was refused is tried again here.
+    show("This page is not followed for the moment; it shows what was known.");
+    document.body.dataset.stream = "waiting";
+    if (source?.readyState !== EventSource.CLOSED) return;
+    close("closed");
+    again = setTimeout(open, RETRIES[Math.min(refused, RETRIES.length - 1)]);
+    refused += 1;
+  });
+  source.addEventListener("regions", (event) => regions(read(event) ?? {}));
+  source.addEventListener("parts", (event) =>
+    document.dispatchEvent(new CustomEvent("narval:parts", { detail: read(event) ?? [] })));
+  source.addEventListener("gone", (event) => show(read(event)?.text ?? "No daemon is at work."));
+  source.addEventListener("back", () => show(""));
+  source.addEventListener("over", () => close("over"));
+  source.addEventListener("superseded", () => {
+    close("paused");
+    show("Paused, as other pages are open; it goes on when you look at it.");
+  });
+};
+
+const resume = () => {
+  if (state === "closed" || state === "paused") open();
+};
+
+if (url) {
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) resume();
+    else if (state === "open") close("closed");
+  });
+  addEventListener("focus", resume);
+  addEventListener("pointerdown", resume);
+  addEventListener("pagehide", () => { if (state === "open") close("closed"); });
+  addEventListener("pageshow", (event) => { if (event.persisted) resume(); });
+  document.documentElement.classList.add("followed");
+  open();
+}

@@ -1,0 +1,238 @@
+// The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
+//
+// <div id="replay" data-replay="…/replay.json" data-at="SEQ"> holds links and a number without scripts; what is
+// made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, group, badge]], arcs: [[id, state, group]]}.
+
+const PAGE = 1000;
+const PACE = 250;          // milliseconds between two entries that are played
+
+const box = document.getElementById("replay");
+
+const make = (name, attributes = {}, text = "") => {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text) element.textContent = text;
+  return element;
+};
+
+class Film {
+  // The entries of a run, and what each made of the parts it changed: forth, and back.
+  constructor() {
+    this.entries = [];
+    this.back = [];
+    this.now = new Map();
+    const elements = (name) => [...document.querySelectorAll(`svg [data-${name}]`)];
+    this.parts = new Map(elements("part").map((element) => [element.dataset.part, element.id]));
+    this.arcs = new Map(elements("arc").map((element) => [element.dataset.arc, element.id]));
+  }
+
+  add(entries) {
+    for (const entry of entries) {
+      const rows = [
+        ...(entry.parts ?? []).map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
+        ...(entry.arcs ?? []).map(([id, ...rest]) => [this.arcs.get(String(id)) ?? "", ...rest]),
+      ];
+      this.back.push(rows.map(([id]) => this.now.get(id) ?? [id, "", "idle", ""]));
+      for (const row of rows) this.now.set(row[0], row);
+      this.entries.push({ ...entry, rows });
+    }
+  }
+
+  between(from, to) {
+    // What differs of the parts once entry `to` is the last that happened, where `from` was; -1 is before all.
+    const rows = new Map();
+    for (let i = from + 1; i <= to; i += 1) for (const row of this.entries[i].rows) rows.set(row[0], row);
+    for (let i = from; i > to; i -= 1) for (const row of this.back[i]) rows.set(row[0], row);
+    return [...rows.values()];
+  }
+
+  indexOf(seq) {
+    let [low, high] = [0, this.entries.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.entries[middle].seq <= seq) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}
+
+const film = new Film();
+let at = -1;               // the entry that is shown
+let playing = 0;
+let loading = null;
+let following = true;      // the present is shown
+let isStale = true;        // there may be entries that are not here yet
+
+const begin = () => {
+  const bar = make("div", { class: "replay-bar", role: "group", "aria-label": "Replay" });
+  const button = (text, name, act) => {
+    const element = make("button", { type: "button", "aria-label": name, title: name }, text);
+    element.addEventListener("click", act);
+    bar.append(element);
+    return element;
+  };
+  button("⏮", "First", () => go(0));
+  button("◀", "Back", () => go(at - 1));
+  const play = button("▶", "Play", () => toggle());
+  button("▷", "Step", () => go(at + 1));
+  button("⏭", "Now", () => present());
+  const slider = make("input", { type: "range", min: "0", max: "0", value: "0", step: "1", "aria-label": "Entry of the journal" });
+  const marks = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  marks.setAttribute("class", "marks");
+  marks.setAttribute("aria-hidden", "true");
+  marks.setAttribute("preserveAspectRatio", "none");
+  const track = make("div", { class: "track" });
+  track.append(slider, marks);
+  const told = make("output", { class: "told" });
+  bar.append(track, told);
+  box.prepend(bar);
+  box.classList.add("played");
+
+  const drawMarks = () => {
+    const count = Math.max(film.entries.length - 1, 1);
+    marks.setAttribute("viewBox", `0 0 ${count} 10`);
+    const wide = Math.max(count / 400, 0.02);
+    marks.replaceChildren(...film.entries.flatMap((entry, index) => {
+      if (!entry.mark) return [];
+      const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      const place = { x: index - wide / 2, y: entry.mark === "error" ? 0 : 3, width: wide, height: entry.mark === "error" ? 10 : 7 };
+      for (const [key, value] of Object.entries(place)) mark.setAttribute(key, String(value));
+      mark.setAttribute("class", `mark-${/^[a-z]+$/.test(entry.mark) ? entry.mark : "other"}`);
+      return [mark];
+    }));
+  };
+
+  const tell = () => {
+    const entry = film.entries[at];
+    const text = entry ? `${entry.seq} · ${entry.what}` : "before the first entry";
+    told.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  };
+
+  const load = () => {
+    if (!loading && !isStale) return Promise.resolve();
+    loading ??= (async () => {
+      isStale = false;
+      for (;;) {
+        const url = new URL(box.dataset.replay, location.href);
+        if (film.entries.length) url.searchParams.set("after", String(film.entries.at(-1).seq));
+        url.searchParams.set("limit", String(PAGE));
+        const answer = await fetch(url, { redirect: "error" });
+        if (!answer.ok) throw new Error(String(answer.status));
+        const entries = await answer.json();
+        film.add(entries);
+        slider.max = String(Math.max(film.entries.length - 1, 0));
+        if (entries.length < PAGE) break;
+        told.textContent = `reading, ${film.entries.length} entries …`;
+      }
+      if (following) at = film.entries.length - 1;
+      slider.value = String(at);
+      drawMarks();
+      tell();
+    })().catch(() => {
+      isStale = true;
+      told.textContent = "The journal cannot be read for the moment.";
+    }).finally(() => { loading = null; });
+    return loading;
+  };
+
+  let written = 0;
+  const write = () => {
+    clearTimeout(written);
+    written = setTimeout(() => {
+      const url = new URL(location.href);
+      if (following || at < 0) url.searchParams.delete("at");
+      else url.searchParams.set("at", String(film.entries[at].seq));
+      history.replaceState(history.state, "", url);
+    }, 200);
+  };
+
+  let asked = 0;
+  const show = (index) => {
+    const rows = film.between(at, index);
+    at = index;
+    following = false;
+    document.documentElement.classList.add("replayed");
+    document.dispatchEvent(new CustomEvent("narval:draw", { detail: rows }));
+    slider.value = String(at);
+    tell();
+    write();
+  };
+
+  const go = async (index) => {
+    await load();
+    const to = Math.min(Math.max(index, 0), film.entries.length - 1);
+    if (to >= 0) show(to);
+  };
+
+  const stop = () => {
+    clearTimeout(playing);
+    playing = 0;
+    play.textContent = "▶";
+    play.setAttribute("aria-label", "Play");
+  };
+
+  const present = async () => {
+    stop();
+    await load();
+    if (!film.entries.length) return;
+    show(film.entries.length - 1);
+    following = true;
+    document.documentElement.classList.remove("replayed");
+    document.dispatchEvent(new CustomEvent("narval:now"));
+    write();
+  };
+
+  const onwards = () => {
+    if (at >= film.entries.length - 1) { present(); return; }
+    show(at + 1);
+    playing = setTimeout(onwards, PACE);
+  };
+
+  const toggle = async () => {
+    if (playing) { stop(); return; }
+    await load();
+    if (at >= film.entries.length - 1) show(0);
+    play.textContent = "⏸";
+    play.setAttribute("aria-label", "Pause");
+    playing = setTimeout(onwards, PACE);
+  };
+
+  slider.addEventListener("input", () => {
+    stop();
+    const wanted = Number(slider.value);
+    if (asked) cancelAnimationFrame(asked);
+    asked = requestAnimationFrame(() => { asked = 0; go(wanted); });
+  });
+  bar.addEventListener("keydown", (event) => {
+    if (event.key === " " && event.target === slider) { event.preventDefault(); toggle(); }
+    if ((event.key === "m" || event.key === "M") && film.entries.length) {
+      const way = event.key === "m" ? 1 : -1;
+      for (let i = at + way; i >= 0 && i < film.entries.length; i += way) {
+        if (film.entries[i].mark) { stop(); show(i); break; }
+      }
+    }
+  });
+
+  box.addEventListener("pointerenter", load);
+  box.addEventListener("focusin", load);
+  document.addEventListener("narval:parts", () => { isStale = true; });
+
+  const wanted = Number(box.dataset.at || Number.NaN);
+  if (Number.isInteger(wanted)) {
+    load().then(() => {
+      const index = film.indexOf(wanted);
+      if (index < 0) return;
+      // The server has drawn this moment; what comes later is held back.
+      at = index;
+      following = false;
+      document.documentElement.classList.add("replayed");
+      document.dispatchEvent(new CustomEvent("narval:draw", { detail: [] }));
+      slider.value = String(at);
+      tell();
+    });
+  }
+};
+
+if (box?.dataset.replay) begin();

@@ -1,0 +1,64 @@
+"""A real browser for the tests of this folder: one a worker, and a new context for each test (M96, M97)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.finding import ADVICE, browser_path
+from tests.places import ROOT
+
+HERE = Path(__file__).parent
+SHOTS = ROOT / ".shots"
+"""The folder of the pictures of pages at which a test failed."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without a browser the tests of this folder are skipped; where CI is set they fail."""
+    if browser_path() or os.environ.get("CI"):
+        return
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=f"no browser: {ADVICE}"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many tests want a browser, and how to have one."""
+    count = sum("no browser" in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    if count:
+        terminalreporter.write_line(f"{count} tests want a browser: {ADVICE}", yellow=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Keep a picture of what a test that failed was looking at."""
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if call.when == "call" and report.failed and page is not None:
+        SHOTS.mkdir(exist_ok=True)
+        name = re.sub(r"[^\w.-]+", "-", item.name)
+        try:
+            page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+        except Exception as error:  # the page is gone: the test says why
+            report.sections.append(("screenshot", str(error)))
+        else:
+            report.sections.append(("screenshot", str(SHOTS / f"{name}.png")))
+    return report
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = browser_path()
+    if path is None:
+        pytest.fail(f"no browser: {ADVICE}")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
