@@ -32,7 +32,7 @@ def alike(message: str) -> str:
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """What one element tells of: a run, an error or a file; the kind of the run, the definition or file, the
+    """One element's story: a run, an error or a file; the kind of the run, the definition or file, the
     part, the type of the error and its message.
     """
 
@@ -138,8 +138,11 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
             return None
         kind, name, step, cause, message = read_failure(element)
         return Incident(RUN, kind, name, step, cause, message)
-    within = origin is not None and bool(origin.run)
-    if within and (run is None or origin.call or agent.memory.contexts.holds(run.eid, element.eid)):
+    if run is not None:
+        made = origin.call if origin is not None else ""
+        if made or agent.memory.contexts.holds(run.eid, element.eid):
+            return None
+    elif origin is not None and origin.run:
         return None
     cause, message, step = read_error(element)
     about = element.attributes.get("path") or (run.name if run is not None else "")

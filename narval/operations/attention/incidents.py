@@ -119,7 +119,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
 
 
 def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
-    """How many came on each day up to that of the last, in the zone of the home."""
+    """The number that came on each day up to that of the last, in the zone of the home."""
     counts = Counter(datetime.fromtimestamp(at, zone).date() for at in moments)
     last = max(counts)
     days = [date.fromordinal(last.toordinal()) - timedelta(days=back) for back in reversed(range(DAYS))]

@@ -144,7 +144,9 @@ class TurnEffects:
             self.apply(run.eid, release)
         end_run(self._transaction, run, command)
         if run.caller is None and command.phase != "cancelled" and run.state is not None:
-            _settle_failure(self._transaction, run)
+            again = resumed_from(run.engine, run.state)
+            if again is not None:
+                _settle_failure(self._transaction, again[0])
 
     # --- outside ----------------------------------------------------------------------------------------
 
@@ -186,14 +188,13 @@ _AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
 _DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
 
 
-def _settle_failure(transaction: Transaction, run: Run) -> None:
-    """Let the failure count no more that a retry went on from: it is over well, or tells of its own (M52)."""
-    known, memory = resumed_from(run.engine, run.state), transaction.agent.memory
-    again = known[0] if known is not None else 0
-    for eid in reversed(list(memory.contexts.of(again))):
+def _settle_failure(transaction: Transaction, run: int) -> None:
+    """Let the failure of a run count no more: a retry of it is over well, or has told of its own (M52)."""
+    memory = transaction.agent.memory
+    for eid in reversed(list(memory.contexts.of(run))):
         found = memory.element(eid)
         origin = found.origin if found is not None and found.name == FAILURE else None
-        if origin is not None and (origin.run, origin.call) == (again, ""):
+        if origin is not None and (origin.run, origin.call) == (run, ""):
             outdate(transaction, (eid,))
             break
 
