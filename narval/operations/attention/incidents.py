@@ -7,7 +7,6 @@ good.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from narval.engines.engine import resumed_from
+from narval.engines.events import Started
 from narval.errors import NarvalError, RequestError
 from narval.memory.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.memory.elements.element import Origin
@@ -47,9 +47,6 @@ DAYS = 14
 
 NEWEST, OF_ONE = 10, 1000
 """The most runs or elements that a row names, and that the row that is asked for does."""
-
-AT_ONCE = 100
-"""So many runs are begun again in one turn."""
 
 Form = dict[str, Any]
 
@@ -198,13 +195,13 @@ async def retry_incident(
     row = await _open_row(daemon, incident)
     if row.newest.what != RUN:
         raise RequestError(f"the incident {incident} is no run that failed; only runs can be begun again")
-    under_way = daemon.agent.runs.active.values()
-    again = {known[0] for run in under_way if (known := resumed_from(run.engine, run.state)) is not None}
+    agent = daemon.agent
+    active = agent.runs.active.values()
+    again = {known[0] for run in active if (known := resumed_from(run.engine, run.state)) is not None}
+    queued = (event.resume for _, _, event in agent.queue if type(event) is Started)
+    again.update(resume.of for resume in queued if resume is not None)
     runs = [run for _, run in reversed(row.of.values()) if run not in again][:limit]
-    done: list[Form] = []
-    for at in range(0, len(runs), AT_ONCE):
-        done += await asyncio.gather(*(_retried(daemon, run, asker) for run in runs[at : at + AT_ONCE]))
-    return done
+    return [await _retried(daemon, run, asker) for run in runs]
 
 
 async def _retried(daemon: Daemon, run: int, asker: Asker) -> Form:
