@@ -48,7 +48,8 @@ OUTER = """<cookbook group="g">
 </recipe>
 </cookbook>"""
 MID = """<automaton group="g" name="mid">
-<state name="start" command="sh">touch mid.reached; while ! test -e mid.open; do sleep 0.01; done</state>
+<state name="start" command="sh">
+  echo $$ > mid.pid; touch mid.reached; while ! test -e mid.open; do sleep 0.01; done</state>
 <state name="end" target="g.inner"/>
 <transition from="start" label="0" to="end"/>
 </automaton>"""
@@ -116,7 +117,8 @@ def test_A12_a_copy_of_a_home_ends_none_of_the_programs_of_the_original(tmp_path
     with narval.running():
         run = narval.ask("start", "g.mid")["eid"]
         until((tmp_path / "home/mid.reached").exists, "the program runs")
-        (original,) = [program for program in carrying(tmp_path / "home") if program.name() == "sh"]
+        original = psutil.Process(int((tmp_path / "home/mid.pid").read_text()))
+        assert original in carrying(tmp_path / "home")
         shutil.copytree(
             tmp_path / "home", tmp_path / "copy", ignore=shutil.ignore_patterns("*socket", "*.sock")
         )

@@ -455,8 +455,8 @@ def _begun(daemon: psutil.Popen, ready: Path) -> list[psutil.Process]:
     while True:
         assert daemon.poll() is None
         time.sleep(0.02)
-        mine = daemon.children(recursive=True)
-        if ready.exists() and sum(program.name() == "sleep" for program in mine) == 3:
+        mine = [program for program in daemon.children(recursive=True) if _name_of(program)]
+        if ready.exists() and [*map(_name_of, mine)].count("sleep") == 3:
             return mine
 
 
@@ -469,7 +469,7 @@ def test_A12_when_the_daemon_is_killed_nothing_of_it_is_left(tmp_path: Path) -> 
     daemon.wait()
     ReaperClient("home", tmp_path).end_former()
     _, left = psutil.wait_procs(mine, timeout=10)
-    assert [program for program in left if program.status() != psutil.STATUS_ZOMBIE] == []
+    assert [program for program in left if not _is_over(program)] == []
     assert not (tmp_path / "reaper").exists()
 
 
@@ -487,6 +487,21 @@ def test_A12_the_next_daemon_ends_what_is_left_when_the_reaper_was_killed_as_wel
     assert left == []
     bare = int((tmp_path / "ready").read_text())  # it has cleared its environment, and nobody knows it now
     os.kill(bare, signal.SIGKILL)
+
+
+def _name_of(program: psutil.Process) -> str:
+    """The name of a program; "" of one that has ended."""
+    try:
+        return program.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _is_over(program: psutil.Process) -> bool:
+    try:
+        return program.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _is_reaper(program: psutil.Process) -> bool:

@@ -1,0 +1,87 @@
+"""The site: the one table of pages and acts, and the frame around each page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from narval.errors import NarvalError
+from narval.operations.text import zone
+from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.http.application import Site
+from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
+from narval.surfaces.http.rendering import environment
+from narval.surfaces.http.static import StaticFiles
+from narval.surfaces.web.drawing.layout import Layouts
+from narval.surfaces.web.pages import run, status
+
+PAGES: tuple[PageRoute, ...] = (
+    status.status_page,
+    run.run_page,
+)
+"""All pages and acts, in the order in which they are looked up."""
+
+NAVIGATION: tuple[tuple[str, str, tuple[Role, ...]], ...] = (
+    ("Status", "/", READERS),
+    ("Memory", "/memory", READERS),
+    ("Runs", "/runs", READERS),
+    ("Definitions", "/definitions", READERS),
+    ("Work", "/work", EVERYBODY),
+    ("Calendar", "/calendar", READERS),
+    ("Errors", "/errors", READERS),
+    ("Log", "/log", READERS),
+)
+"""The pages that the header of every page leads to."""
+
+GROUPS: Mapping[str, str] = {
+    "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
+}  # fmt: skip
+"""The looks of the phases of runs."""
+
+WAITED_FOR: Mapping[str, str] = {
+    "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
+    "again": "its next call", "input": "an input", "join": "other tokens", "signal": "a signal",
+    "limit": "a place", "person": "a person",
+}  # fmt: skip
+"""The words for what a part waits for."""
+
+
+def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None) -> Site:
+    """The site of the home whose daemon `find_socket` tells; what is kept for it goes into a folder."""
+    static = StaticFiles("narval.surfaces.web")
+    templates = environment("narval.surfaces.web")
+    scripts = [name for name in static.names if name.endswith(".js") and not name.startswith("_")]
+    templates.globals |= {
+        "static": static.url, "scripts": scripts, "navigation": NAVIGATION, "groups": GROUPS,
+        "waited_for": WAITED_FOR,
+    }  # fmt: skip
+    layouts = Layouts(folder / "layouts" if folder is not None else None)
+    reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
+    return Site(reading, writing, templates, frame, static, layouts)
+
+
+async def frame(visit: Visit) -> dict[str, Any]:
+    """The values that every page shows around its own (M12)."""
+    return {
+        "agent": visit.agent,
+        "base": visit.base if visit.agent else "",
+        "visitor": visit.visitor,
+        "attention": await _attention(visit),
+        "now": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "zone": zone(),
+        "live": "",
+        "here": "",
+        "command": "",
+    }
+
+
+async def _attention(visit: Visit) -> int:
+    """The number of things that need attention; none where nobody can be visit."""
+    if not visit.agent or visit.visitor.role == "person":
+        return 0
+    try:
+        return len(await visit.ask("attention"))
+    except NarvalError:
+        return 0
