@@ -1,4 +1,4 @@
-"""The hub: all streams of a program, within their bounds, and the pages and questions behind them (M61, M62)."""
+"""The hub: all streams of a program within their bounds, and the pages and questions behind them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.live.follower import Follower
-from narval.surfaces.http.live.picture import Message, message
+from narval.surfaces.http.live.followed import FollowedPage
+from narval.surfaces.http.live.picture import StreamEvent, message
 from narval.surfaces.http.live.questions import Questions
 from narval.surfaces.http.live.response import StreamResponse
-from narval.surfaces.http.live.stream import Stream
-from narval.surfaces.http.page import VISITOR, Route, Shown, Visitor
+from narval.surfaces.http.live.stream import PageStream
+from narval.surfaces.http.page import VISITOR, PageRoute, Shown, Visitor
 from narval.surfaces.http.rendering import live_blocks
 
 OF_A_SESSION = 4
@@ -29,10 +29,10 @@ LINGER = 5.0
 """Seconds for which a page that nobody has open is kept up to date, as who reloads it comes back at once."""
 
 
-class _Followed(NamedTuple):
+class _Entry(NamedTuple):
     """A page that is followed, whose form the token in it belongs to, its task, and the news it needs."""
 
-    follower: Follower
+    follower: FollowedPage
     token: str
     task: asyncio.Task[None]
     agent: str
@@ -43,16 +43,16 @@ class Hub:
 
     def __init__(self, templates: Environment, connect: Callable[[], AsyncClient]) -> None:
         self._templates, self._connect = templates, connect
-        self._pages: dict[tuple[str, ...], _Followed] = {}
+        self._pages: dict[tuple[str, ...], _Entry] = {}
         self._questions: dict[str, tuple[Questions, asyncio.Task[None]]] = {}
-        self._of_session: dict[str, list[Stream]] = {}
+        self._of_session: dict[str, list[PageStream]] = {}
 
     @property
     def streams(self) -> int:
         """The number of streams that are open."""
         return sum(map(len, self._of_session.values()))
 
-    async def __call__(self, request: Request, route: Route, again: Callable[[], Any]) -> Response:
+    async def __call__(self, request: Request, route: PageRoute, again: Callable[[], Any]) -> Response:
         """The stream of a page, or why there is none."""
         visitor = request.scope.get(VISITOR) or Visitor("", "", "reader")
         own = self._of_session.get(visitor.session, [])
@@ -87,16 +87,16 @@ class Hub:
 
     # --- pages ----------------------------------------------------------------------------------------------
 
-    def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _Followed:
+    def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _Entry:
         async def made() -> tuple[Shown, Mapping[str, Any]]:
             shown, values = await again()
             return shown, live_blocks(self._templates.get_template(shown.template), values)
 
         questions = self._asked(agent)
-        follower = Follower(made, lambda: questions.turn)
+        follower = FollowedPage(made, lambda: questions.turn)
         task = asyncio.create_task(follower.run())
         questions.add(follower)
-        return _Followed(follower, visitor.token, task, agent)
+        return _Entry(follower, visitor.token, task, agent)
 
     def _asked(self, agent: str) -> Questions:
         if agent not in self._questions:
@@ -104,7 +104,7 @@ class Hub:
             self._questions[agent] = questions, asyncio.create_task(questions.run())
         return self._questions[agent][0]
 
-    def _left(self, key: tuple[str, ...], session: str, stream: Stream) -> None:
+    def _left(self, key: tuple[str, ...], session: str, stream: PageStream) -> None:
         """Forget a stream that has ended, and after a while what nobody else needs."""
         own = self._of_session.get(session, [])
         if stream in own:
@@ -117,7 +117,7 @@ class Hub:
             if not page.follower.streams:
                 asyncio.get_running_loop().call_later(LINGER, self._forget, key, page)
 
-    def _forget(self, key: tuple[str, ...], page: _Followed) -> None:
+    def _forget(self, key: tuple[str, ...], page: _Entry) -> None:
         if page.follower.streams or self._pages.get(key) is not page:
             return
         del self._pages[key]
@@ -130,12 +130,12 @@ class Hub:
 
 
 class _Written:
-    """Messages in the words of one session: forms in them have its token instead of that of who came first."""
+    """Messages in the words of one session: forms in them have its token, not that of who came first."""
 
     def __init__(self, given: str, own: str) -> None:
         self._given, self._own = given, own
 
-    def __call__(self, messages: Sequence[Message]) -> str:
+    def __call__(self, messages: Sequence[StreamEvent]) -> str:
         text = "".join(one.frame() for one in messages)
         return text.replace(self._given, self._own) if self._given and self._own else text
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from narval.surfaces.http.page import Part
+from narval.surfaces.http.page import Patch
 
 
-class Message(NamedTuple):
+class StreamEvent(NamedTuple):
     """An event of a stream: its name, its data as JSON, and the turn that a reconnect begins from."""
 
     name: str
@@ -26,27 +26,27 @@ class Picture(NamedTuple):
     """The content of the regions of a page by their ids, and the parts of its graph by theirs."""
 
     regions: Mapping[str, str]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Patch]
 
 
 NOTHING = Picture({}, {})
 
 
-def picture(regions: Mapping[str, str], parts: Sequence[Part]) -> Picture:
+def picture(regions: Mapping[str, str], parts: Sequence[Patch]) -> Picture:
     """The picture of these regions and parts."""
     return Picture(regions, {part.id: part for part in parts})
 
 
-def message(name: str, data: Any = None, turn: int | None = None) -> Message:
+def message(name: str, data: Any = None, turn: int | None = None) -> StreamEvent:
     """A message with plain data."""
-    return Message(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")), turn)
+    return StreamEvent(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")), turn)
 
 
-def differences(before: Picture, after: Picture, turn: int) -> list[Message]:
+def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]:
     """The messages that tell a page that shows one picture what another one has; the last names the turn."""
     regions = {name: text for name, text in after.regions.items() if before.regions.get(name) != text}
     parts = [part for name, part in after.parts.items() if before.parts.get(name) != part]
-    told: list[Message] = []
+    told: list[StreamEvent] = []
     if regions:
         told.append(message("regions", regions))
     if parts:

@@ -10,7 +10,7 @@ from typing import Any
 
 from narval.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.live.follower import Follower, News
+from narval.surfaces.http.live.followed import FollowedPage, PageNews
 
 log = logging.getLogger("narval.web")
 
@@ -29,18 +29,18 @@ class Questions:
 
     def __init__(self, client: AsyncClient, agent: str) -> None:
         self._client, self._agent = client, agent
-        self.followers: set[Follower] = set()
+        self.followers: set[FollowedPage] = set()
         self.turn = 0
         """The newest turn of which there are news; 0 before the first."""
         self._trouble: str | None = None
 
-    def add(self, follower: Follower) -> None:
+    def add(self, follower: FollowedPage) -> None:
         """Tell one more of the news from now on."""
         self.followers.add(follower)
         if self._trouble is not None:
             follower.trouble(self._trouble)
         elif self.turn:
-            follower.tell(News(self.turn, lost=True))
+            follower.tell(PageNews(self.turn, lost=True))
 
     async def run(self) -> None:
         """Ask, until cancelled."""
@@ -77,7 +77,7 @@ class Questions:
             follower.trouble(self._trouble)
 
 
-def news_of(found: Mapping[str, Any]) -> News:
+def news_of(found: Mapping[str, Any]) -> PageNews:
     """The answer of the operation `changed`."""
     flags = {name: bool(found.get(name)) for name in ("elements", "work", "faults", "lost")}
-    return News(int(found["turn"]), frozenset(found.get("runs") or ()), **flags)
+    return PageNews(int(found["turn"]), frozenset(found.get("runs") or ()), **flags)

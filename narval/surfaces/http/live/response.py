@@ -7,14 +7,13 @@ in fifteen seconds.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from narval.surfaces.http.live.picture import Message
-from narval.surfaces.http.live.stream import Stream
+from narval.surfaces.http.live.picture import StreamEvent
+from narval.surfaces.http.live.stream import PageStream
 
 PING = 15.0
 """Seconds after which a silent stream shows that it is alive; of one whose page has gone, it learns so."""
@@ -26,6 +25,10 @@ RETRY = 1000
 """Milliseconds after which a browser asks anew that was hung up on."""
 
 
+class _SlowError(Exception):
+    """A page does not take what it is sent."""
+
+
 class StreamResponse(Response):
     """Sends a stream until it ends, its page has gone, or does not take what is sent; then calls `ended`.
 
@@ -35,7 +38,7 @@ class StreamResponse(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, stream: Stream, ended: Callable[[], None], written: Callable[[Sequence[Message]], str]
+        self, stream: PageStream, ended: Callable[[], None], written: Callable[[Sequence[StreamEvent]], str]
     ) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
@@ -48,10 +51,11 @@ class StreamResponse(Response):
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
             await self._send(send, f"retry: {RETRY}\n\n")
-            with contextlib.suppress(TimeoutError):  # it takes nothing: it is hung up on
-                while text := await self._next():
-                    await self._send(send, text)
+            while text := await self._next():
+                await self._send(send, text)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except _SlowError:
+            pass  # an answer that is left unfinished is hung up on by the server
         finally:
             listening.cancel()
             self._ended()
@@ -65,9 +69,12 @@ class StreamResponse(Response):
             return ": still here\n\n"
 
     async def _send(self, send: Send, text: str) -> None:
-        """Send a text. Raises TimeoutError where nothing is taken."""
-        async with asyncio.timeout(PATIENCE):
-            await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        """Send a text. Raises _SlowError where nothing is taken."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        except TimeoutError:
+            raise _SlowError from None
 
     async def _listen(self, receive: Receive) -> None:
         """Wait until the page has gone."""

@@ -6,26 +6,28 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from narval.surfaces.http.live.picture import Message
+from narval.surfaces.http.live.picture import StreamEvent
 
 QUEUE = 32
 """So many messages wait for a page at most."""
 
 
-class Stream:
-    """What waits to be sent to one page; `everything` gives all that it would show now, None before that is known.
+class PageStream:
+    """The queue to one page; `everything` gives all that it would show now, None before that is known.
 
     One whose page `has_all` is told only what comes; any other one begins with everything.
     """
 
-    def __init__(self, everything: Callable[[], Sequence[Message] | None], *, has_all: bool = False) -> None:
+    def __init__(
+        self, everything: Callable[[], Sequence[StreamEvent] | None], *, has_all: bool = False
+    ) -> None:
         self._everything = everything
-        self._queue: deque[Message] = deque()
+        self._queue: deque[StreamEvent] = deque()
         self._wants_all, self._has_ended = not has_all, False
         self._news = asyncio.Event()
         self._news.set()
 
-    def offer(self, messages: Sequence[Message]) -> None:
+    def offer(self, messages: Sequence[StreamEvent]) -> None:
         """Have messages sent in their order; where that are too many, everything anew instead of them."""
         if self._has_ended or self._wants_all:
             return
@@ -39,7 +41,7 @@ class Stream:
         """Look again if there is something to send, as everything may be known by now."""
         self._news.set()
 
-    def end(self, last: Message | None = None, *, at_once: bool = False) -> None:
+    def end(self, last: StreamEvent | None = None, *, at_once: bool = False) -> None:
         """Send what waits, or nothing of it, then a last message, and no more."""
         if at_once:
             self._queue.clear()
@@ -49,7 +51,7 @@ class Stream:
         self._has_ended = True
         self._news.set()
 
-    async def take(self) -> Sequence[Message]:
+    async def take(self) -> Sequence[StreamEvent]:
         """Wait for messages and take them; none once the stream has ended."""
         while True:
             self._news.clear()
@@ -63,7 +65,7 @@ class Stream:
                 return ()
             await self._news.wait()
 
-    def _all_anew(self) -> Sequence[Message] | None:
+    def _all_anew(self) -> Sequence[StreamEvent] | None:
         found = self._everything() if self._wants_all else None
         if found is not None:
             self._wants_all = False

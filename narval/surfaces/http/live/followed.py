@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from narval.errors import DaemonGoneError, NarvalError
-from narval.surfaces.http.live.picture import NOTHING, Message, Picture, differences, message, picture
-from narval.surfaces.http.live.stream import Stream
+from narval.surfaces.http.live.picture import NOTHING, Picture, StreamEvent, differences, message, picture
+from narval.surfaces.http.live.stream import PageStream
 from narval.surfaces.http.page import Follows, Shown
 
 log = logging.getLogger("narval.web")
@@ -17,11 +17,11 @@ log = logging.getLogger("narval.web")
 PACE = 0.25
 """Seconds between two times that a page is made."""
 
-Again = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
+Making = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
 """Makes a page anew: the handler's answer, and the content of its live regions by name."""
 
 
-class News(NamedTuple):
+class PageNews(NamedTuple):
     """What has changed of an agent up to a turn; `lost` says that it may be anything (M6)."""
 
     turn: int
@@ -46,33 +46,33 @@ class News(NamedTuple):
         )
 
 
-class Follower:
+class FollowedPage:
     """A page as it is now, for all streams of those who have it open.
 
     `turn` gives the newest turn of which there are news. Its task is `run`.
     """
 
-    def __init__(self, again: Again, turn: Callable[[], int]) -> None:
+    def __init__(self, again: Making, turn: Callable[[], int]) -> None:
         self._again, self._turn = again, turn
-        self.streams: set[Stream] = set()
+        self.streams: set[PageStream] = set()
         self._follows: Follows | None = None
         self._picture: Picture | None = None
         self._changed_at = 0
         """The turn with which the picture last became another one."""
-        self._trouble: Message | None = None
+        self._trouble: StreamEvent | None = None
         self._is_stale = asyncio.Event()
         self._is_over = False
 
-    def join(self, last: int | None) -> Stream:
+    def join(self, last: int | None) -> PageStream:
         """A stream for one more page, whose script has seen the picture of a turn, if any."""
         has_all = self._picture is not None and last is not None and last >= self._changed_at
-        stream = Stream(self._everything, has_all=has_all)
+        stream = PageStream(self._everything, has_all=has_all)
         self.streams.add(stream)
         if self._is_over:
             stream.end(message("over"))
         return stream
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: PageNews) -> None:
         """Make the page anew if it concerns it; at first in any case."""
         if self._picture is None or news.concern(self._follows):
             self._is_stale.set()
@@ -123,11 +123,11 @@ class Follower:
             for stream in self.streams:
                 stream.end(message("over"))
 
-    def _offer(self, *messages: Message) -> None:
+    def _offer(self, *messages: StreamEvent) -> None:
         for stream in self.streams:
             stream.offer(messages)
 
-    def _everything(self) -> list[Message] | None:
+    def _everything(self) -> list[StreamEvent] | None:
         if self._picture is None:
             return [self._trouble] if self._trouble else None
         return [self._trouble or message("back"), *differences(NOTHING, self._picture, self._changed_at)]
