@@ -11,6 +11,7 @@ from narval.errors import NarvalError
 from narval.operations.text import zone
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
+from narval.surfaces.http.live.hub import Hub
 from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
@@ -66,7 +67,9 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
-    return Site(reading, writing, templates, frame, static, layouts)
+    site = Site(reading, writing, templates, frame, static, layouts)
+    site.follow = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    return site
 
 
 async def frame(visit: Visit) -> dict[str, Any]:
