@@ -17,7 +17,7 @@ _WHERE = {
     "reload": "daemon.control", "agents": "daemon.agents", "check": "daemon.homes",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
-    "send": "memory", "letters": "memory",
+    "element": "monitor.elements", "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "work": "work.command", "people": "monitor.people", "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",

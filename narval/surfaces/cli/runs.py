@@ -114,10 +114,13 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
 
+        turn = connection.ask("changed")["turn"] if follow else 0
         after, over = 0, False
         while not over:
             over = not follow or connection.record_only or not is_active()
-            after = write(connection.ask("history", run=run, after=after, wait=0.0 if over else SLICE))
+            after = write(connection.ask("history", run=run, after=after))
+            if not over:
+                turn = connection.ask("changed", after=turn, run=run, wait=SLICE)["turn"]
         if follow and connection.record_only and is_active():
             click.echo(NOTHING_MORE, err=True)
 
