@@ -79,5 +79,5 @@ class Questions:
 
 def news_of(found: Mapping[str, Any]) -> PageNews:
     """The answer of the operation `changed`."""
-    flags = {name: bool(found.get(name)) for name in ("elements", "work", "faults", "lost")}
+    flags = {name: bool(found.get(name)) for name in PageNews._fields[2:]}
     return PageNews(int(found["turn"]), frozenset(found.get("runs") or ()), **flags)
