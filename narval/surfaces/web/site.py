@@ -16,11 +16,16 @@ from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import log, run, search, status, work
+from narval.surfaces.web.pages import log, memory, run, search, status, work
 
 PAGES: tuple[PageRoute, ...] = (
     status.status_page,
     run.run_page,
+    memory.memory_list,
+    memory.add_page,
+    memory.add_element,
+    memory.element_page,
+    memory.outdate_element,
     work.work_list,
     work.work_item,
     work.work_act,
