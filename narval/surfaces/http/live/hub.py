@@ -29,7 +29,7 @@ LINGER = 5.0
 """Seconds for which a page that nobody has open is kept up to date, as who reloads it comes back at once."""
 
 
-class _Entry(NamedTuple):
+class _OpenPage(NamedTuple):
     """A page that is followed, whose form the token in it belongs to, its task, and the news it needs."""
 
     follower: FollowedPage
@@ -43,7 +43,7 @@ class Hub:
 
     def __init__(self, templates: Environment, connect: Callable[[], AsyncClient]) -> None:
         self._templates, self._connect = templates, connect
-        self._pages: dict[tuple[str, ...], _Entry] = {}
+        self._pages: dict[tuple[str, ...], _OpenPage] = {}
         self._questions: dict[str, tuple[Questions, asyncio.Task[None]]] = {}
         self._of_session: dict[str, list[PageStream]] = {}
 
@@ -87,7 +87,7 @@ class Hub:
 
     # --- pages ----------------------------------------------------------------------------------------------
 
-    def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _Entry:
+    def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _OpenPage:
         async def made() -> tuple[Shown, Mapping[str, Any]]:
             shown, values = await again()
             return shown, live_blocks(self._templates.get_template(shown.template), values)
@@ -96,7 +96,7 @@ class Hub:
         follower = FollowedPage(made, lambda: questions.turn)
         task = asyncio.create_task(follower.run())
         questions.add(follower)
-        return _Entry(follower, visitor.token, task, agent)
+        return _OpenPage(follower, visitor.token, task, agent)
 
     def _asked(self, agent: str) -> Questions:
         if agent not in self._questions:
@@ -117,7 +117,7 @@ class Hub:
             if not page.follower.streams:
                 asyncio.get_running_loop().call_later(LINGER, self._forget, key, page)
 
-    def _forget(self, key: tuple[str, ...], page: _Entry) -> None:
+    def _forget(self, key: tuple[str, ...], page: _OpenPage) -> None:
         if page.follower.streams or self._pages.get(key) is not page:
             return
         del self._pages[key]

@@ -17,9 +17,6 @@ log = logging.getLogger("narval.web")
 WAIT = 600.0
 """Seconds that the daemon may take to have news: it is not woken to say that there are none."""
 
-PAUSE = 0.1
-"""Seconds between two questions, so that a busy daemon is asked no more often than anybody can see."""
-
 RETRY = 1.0
 """Seconds between two looks for a daemon that has gone (M4)."""
 
@@ -62,7 +59,6 @@ class Questions:
         self.turn = news.turn
         for follower in list(self.followers):
             follower.tell(news)
-        await asyncio.sleep(PAUSE)
 
     def _gone(self, error: NarvalError) -> None:
         self.turn = 0
