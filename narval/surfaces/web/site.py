@@ -72,9 +72,8 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
-    site = Site(reading, writing, templates, frame, static, layouts)
-    site.follow = Hub(templates, lambda: AsyncClient(find_socket, "read"))
-    return site
+    hub = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    return Site(reading, writing, templates, frame, static, layouts, hub)
 
 
 async def frame(visit: Visit) -> dict[str, Any]:

@@ -22,7 +22,7 @@ Making = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
 
 
 class PageNews(NamedTuple):
-    """What has changed of an agent up to a turn; `lost` says that it may be anything (M6)."""
+    """The changes of an agent up to a turn; `lost` says that it may be anything (M6)."""
 
     turn: int
     runs: frozenset[int] = frozenset()
