@@ -16,10 +16,12 @@ from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import log, memory, run, search, status, work
+from narval.surfaces.web.pages import log, memory, run, runs, search, status, work
 
 PAGES: tuple[PageRoute, ...] = (
     status.status_page,
+    runs.run_list,
+    runs.act_on_runs,
     run.run_page,
     memory.memory_list,
     memory.add_page,

@@ -6,7 +6,7 @@ import click
 
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import status
 from narval.surfaces.cli.render.tables import AGENTS, table
 from narval.surfaces.cli.session import Session
 
@@ -61,7 +61,7 @@ def agents(
     if (reason and act != "suspend") or (now and act != "remove") or (collections and act != "add"):
         raise click.UsageError("--reason goes with suspend, --now with remove, --collection with add")
     if act == "show":
-        session.give(session.ask("show_agent", name=name), answers.agent)
+        session.give(session.ask("show_agent", name=name), status.agent)
         return
     if act == "suspend":
         answer = session.ask("suspend", name=name, reason=reason)
