@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, Template
 
 from narval.definitions.reading.durations import duration
 from narval.operations import text
@@ -30,7 +30,6 @@ def environment(package: str) -> Environment:
     made = Environment(
         loader=PackageLoader(package),
         autoescape=True,
-        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=visible,

@@ -15,11 +15,23 @@ from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import run, status
+from narval.surfaces.web.pages import log, memory, run, runs, search, status, work
 
 PAGES: tuple[PageRoute, ...] = (
     status.status_page,
+    runs.run_list,
+    runs.act_on_runs,
     run.run_page,
+    memory.memory_list,
+    memory.add_page,
+    memory.add_element,
+    memory.element_page,
+    memory.outdate_element,
+    work.work_list,
+    work.work_item,
+    work.work_act,
+    log.log_page,
+    search.search_page,
 )
 """All pages and acts, in the order in which they are looked up."""
 
