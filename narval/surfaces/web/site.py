@@ -11,6 +11,7 @@ from narval.errors import NarvalError
 from narval.operations.text import zone
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
+from narval.surfaces.http.live.hub import Hub
 from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
@@ -35,17 +36,20 @@ PAGES: tuple[PageRoute, ...] = (
 )
 """All pages and acts, in the order in which they are looked up."""
 
-NAVIGATION: tuple[tuple[str, str, tuple[Role, ...]], ...] = (
-    ("Status", "/", READERS),
-    ("Memory", "/memory", READERS),
-    ("Runs", "/runs", READERS),
-    ("Definitions", "/definitions", READERS),
-    ("Work", "/work", EVERYBODY),
-    ("Calendar", "/calendar", READERS),
-    ("Errors", "/errors", READERS),
-    ("Log", "/log", READERS),
+NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
+    ("Status", "/", READERS, "g s"),
+    ("Memory", "/memory", READERS, "g m"),
+    ("Runs", "/runs", READERS, "g r"),
+    ("Definitions", "/definitions", READERS, "g d"),
+    ("Work", "/work", EVERYBODY, "g w"),
+    ("Calendar", "/calendar", READERS, "g c"),
+    ("Errors", "/errors", READERS, "g e"),
+    ("Log", "/log", READERS, "g l"),
 )
-"""The pages that the header of every page leads to."""
+"""The pages that the header of every page leads to, and the keys that do (M91)."""
+
+SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js")
+"""The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
 GROUPS: Mapping[str, str] = {
     "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
@@ -64,14 +68,14 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     """The site of the home whose daemon `find_socket` tells; what is kept for it goes into a folder."""
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
-    scripts = [name for name in static.names if name.endswith(".js") and not name.startswith("_")]
     templates.globals |= {
-        "static": static.url, "scripts": scripts, "navigation": NAVIGATION, "groups": GROUPS,
+        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "groups": GROUPS,
         "waited_for": WAITED_FOR,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
-    return Site(reading, writing, templates, frame, static, layouts)
+    hub = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    return Site(reading, writing, templates, frame, static, layouts, hub)
 
 
 async def frame(visit: Visit) -> dict[str, Any]:
