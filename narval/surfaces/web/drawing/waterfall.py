@@ -10,8 +10,8 @@ import msgspec
 
 from narval.definitions.reading.durations import duration
 
-LEFT, WIDTH, HEIGHT, TOP = 230.0, 900.0, 22.0, 26.0
-"""Pixels: the column of names, the column of time, a row, and the scale above the rows."""
+LEFT, WIDTH, WORDS, HEIGHT, TOP = 230.0, 840.0, 110.0, 22.0, 26.0
+"""Pixels: the columns of names, of time, and of words behind a bar; a row, and the scale above the rows."""
 
 MARKS = 6
 """So many marks are on the scale, about."""
@@ -38,8 +38,8 @@ class Bar(msgspec.Struct, frozen=True):
 
     @property
     def words_at(self) -> float:
-        """The left edge of the words: behind the bar, or before its end where there is no room behind."""
-        return self.x + self.width + 6 if self.x + self.width < LEFT + WIDTH - 90 else LEFT + WIDTH - 84
+        """The left edge of the words, behind the bar."""
+        return round(self.x + self.width + 6, 1)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Waterfall(msgspec.Struct, frozen=True):
     height: float
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    width: float = LEFT + WIDTH
+    width: float = LEFT + WIDTH + WORDS
 
 
 def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None, now: float) -> Waterfall:
@@ -86,7 +86,7 @@ def _marks(span: float) -> tuple[Mark, ...]:
     step = _step(span / MARKS)
     count = int(span / step) + 1
     places = ((at, round(LEFT + WIDTH * step * at / span, 1)) for at in range(count))
-    return tuple(Mark(x, duration(step * at) if at else "0") for at, x in places)
+    return tuple(Mark(x, duration(step * at).removesuffix(" 0 s") if at else "0") for at, x in places)
 
 
 def _step(least: float) -> float:
@@ -96,7 +96,7 @@ def _step(least: float) -> float:
             return float(step)
     if least > 86400:
         return 86400.0 * (least // 86400 + 1)
-    size = 10.0 ** -6
+    size = 10.0**-6
     while size * 10 < least:
         size *= 10
     return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= least)

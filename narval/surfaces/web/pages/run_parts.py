@@ -27,19 +27,20 @@ async def part_page(visit: Visit) -> Shown:
     log = [] if visit.live else await _lines_during(visit, part.get("calls", []))
     values = {"run": run, "id": visit.path["id"], "part": part, "log": log}
     values |= {"fall_groups": OUTCOMES, "here": "/runs"}
-    return Shown(
-        "part.html", values, part, follows=Follows(run=eid), over=run["phase"] != "active"
-    )
+    return Shown("part.html", values, part, follows=Follows(run=eid), over=run["phase"] != "active")
 
 
 async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of the log that were written while the calls of a part went on."""
+    """The lines that actions wrote to the log while the calls of a part went on."""
     spans = [(call["begun"] or call["asked"], call["ended"]) for call in calls if call["call"]]
     if not spans:
         return []
     lines = await visit.ask("log", lines=400)
     return [
-        line for line in lines if any(first <= line["at"] <= (last or line["at"]) for first, last in spans)
+        line
+        for line in lines
+        if not line["logger"].startswith("narval.")
+        and any(first <= line["at"] <= (last or line["at"]) for first, last in spans)
     ][-20:]
 
 
