@@ -14,15 +14,15 @@ AGENT_GROUPS = {"active": "active", "passive": "idle", "suspended": "failed"}
 @page("/", roles=EVERYBODY, command="narval agents")
 async def agents_page(visit: Visit) -> Shown | Redirect:
     """List the agents, a hundred a page; with one alone lead to its status, a person to their work."""
-    before = visit.query.get("before")
-    found = await visit.ask("agents", limit=LISTED + 1, before=before or None)
+    after = visit.query.get("after")
+    found = await visit.ask("agents", limit=LISTED + 1, after=after or None)
     rest = "/work" if visit.visitor.role == "person" else "/"
-    if len(found) == 1 and not before:
+    if len(found) == 1 and not after:
         return Redirect(Visit.address(found[0]["name"], rest))
     shown = found[:LISTED]
-    older = f"/?before={shown[-1]['name']}" if len(found) > LISTED else ""
+    older = f"/?after={shown[-1]['name']}" if len(found) > LISTED else ""
     rows = [{**row, "url": Visit.address(row["name"], rest)} for row in shown]
-    values = {"agents": rows, "agent_groups": AGENT_GROUPS, "older": older, "newest": "/" if before else ""}
+    values = {"agents": rows, "agent_groups": AGENT_GROUPS, "older": older, "newest": "/" if after else ""}
     return Shown(
         "agents.html", values, shown, links={"next": older} if older else {}, follows=Follows(runs=True)
     )
