@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 NodeShape = Literal["box", "final", "bar", "tokens", "waiting"]
 """A box; one with a double border; a flat one; one that shows its tokens; the same for a node that waits."""
 
 EdgeKind = Literal[
-    "plain", "on error", "followed", "success", "failure", "idle", "waiting", "turning", "taken", "undone"
+    "plain", "error", "followed", "success", "failure", "idle", "waiting", "turning", "taken", "undone"
 ]
 """The sort of an edge, or what became of it."""
+
+Group = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
+"""The sorts of states that all kinds have, by which a part is drawn (M33)."""
 
 
 class TokenMark(msgspec.Struct, frozen=True):
@@ -23,10 +27,12 @@ class TokenMark(msgspec.Struct, frozen=True):
 
 
 class GraphNode(msgspec.Struct, frozen=True):
-    """A part of a run: `label` is lines of text, the first of them its name.
+    """A part of a run: `id` is what `explain` takes, `status` the word of its kind, `group` what it comes to.
 
-    `marks` are its newest tokens, oldest first, and `more` counts the others; `frame` names a frame around
-    the nodes that were imported together.
+    `label` is lines of text, the first of them its name: they are those of the definition, so that nothing
+    moves while a run goes on (M80); what alters is the `badge`. `kind` is the sort of part, `target` the
+    definition that it calls. `marks` are its newest tokens, oldest first, and `more` counts the others;
+    `frame` names a frame around the nodes that were imported together.
     """
 
     id: str
@@ -37,16 +43,21 @@ class GraphNode(msgspec.Struct, frozen=True):
     more: int = 0
     tooltip: str = ""
     frame: str = ""
+    kind: str = "part"
+    group: Group = "idle"
+    target: str = ""
+    badge: str = ""
 
 
 class GraphEdge(msgspec.Struct, frozen=True):
-    """A way from one node to another."""
+    """A way from one node to another; `badge` is what alters of its text."""
 
     start: str
     end: str
     kind: EdgeKind = "plain"
     label: str | None = None
     tooltip: str = ""
+    badge: str = ""
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -54,6 +65,27 @@ class Graph(msgspec.Struct, frozen=True):
 
     name: str
     parts: tuple[GraphNode | GraphEdge, ...]
+
+
+GIVEN_UP = "given up"
+"""The word for a part that was under way, or waited, when its run ended."""
+
+
+def settled(graph: Graph) -> Graph:
+    """The graph of a run that is over: no part of it is under way or waits (M31)."""
+    return Graph(graph.name, tuple(map(_settled, graph.parts)))
+
+
+def _settled(part: GraphNode | GraphEdge) -> GraphNode | GraphEdge:
+    if isinstance(part, GraphEdge):
+        return replace(part, kind="idle", badge="") if part.kind in ("waiting", "turning") else part
+    if part.group not in ("active", "waiting"):
+        return part
+    marks = tuple(
+        replace(mark, status="cancelled") if mark.status in ("active", "delayed") else mark
+        for mark in part.marks
+    )
+    return replace(part, status=GIVEN_UP, group="cancelled", marks=marks)
 
 
 def clipped(text: str, most: int) -> str:

@@ -95,6 +95,10 @@ class IdleTracker:
         due = self.next()
         return due is not None and due <= now
 
+    def earliest(self, eid: int, added: float) -> float:
+        """The moment until which an element that was added then stays, if it is not used any more."""
+        return self._touched.get(eid, added) + self._after
+
     def put_off(self, eid: int, now: float) -> None:
         """Look at an element again `after` seconds from now."""
         heapq.heappush(self._heap, (now + self._after, eid))

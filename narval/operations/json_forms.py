@@ -149,7 +149,7 @@ def element(agent: AgentState, found: Element) -> dict[str, Any]:
         "name": found.name,
         "xml": found.with_eid().decode("utf-8"),
         "added": moment(found.added),
-        "origin": _origin(found.origin),
+        "origin": origin(found.origin),
         "used_by": [_use(*use) for use in agent.memory.used_by(found.eid)],
         "outdated": found.eid in agent.memory.outdated,
     }
@@ -203,18 +203,18 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
     return {"id": slot.id, "match": list(slot.match), **{name: getattr(slot, name) for name in fields}}
 
 
-def _origin(origin: Origin | None) -> dict[str, Any] | None:
+def origin(found: Origin | None) -> dict[str, Any] | None:
     """The step, call and inputs, or the file, that an element came from, and who gave it (N8); None if
     nothing of that is known.
     """
-    if origin is None:
+    if found is None:
         return None
-    sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
-    if not origin.run:
-        file = {"file": origin.step} if origin.step else {}
-        return {"run": None, "step": None, **file, **sent, **_person(origin)}
-    made = {"call": origin.call or None, "inputs": list(origin.inputs)}
-    return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
+    sent = {"from": found.agent, "message": found.message} if found.agent else {}
+    if not found.run:
+        file = {"file": found.step} if found.step else {}
+        return {"run": None, "step": None, **file, **sent, **_person(found)}
+    made = {"call": found.call or None, "inputs": list(found.inputs)}
+    return {"run": found.run, "step": found.step, **made, **sent, **_person(found)}
 
 
 def _person(found: Run | Origin) -> Form:

@@ -15,12 +15,13 @@ from narval.source.secrets import without_secrets
 
 Row = Mapping[str, Any]
 
-_BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""The codes of characters that turn the order of those around them."""
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-_VISIBLE |= {code: f"\\u{code:04x}" for code in _BIDIRECTIONAL}
+_VISIBLE |= {code: f"\\u{code:04x}" for code in BIDIRECTIONAL}
 _BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
-_REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
-_ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDIRECTIONAL)}
+_REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *BIDIRECTIONAL)}
+_ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDIRECTIONAL)}
 
 
 def clean(value: object) -> str:

@@ -219,3 +219,12 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     def times(self) -> tuple[Time, ...]:
         """The dates of all transitions."""
         return tuple(time for transition in self.transitions.values() for time in transition.times)
+
+    def part_id(self, transition: Transition) -> str:
+        """The id of a transition among all parts: `transition ID` where a step has the same."""
+        return f"transition {transition.id}" if transition.id in self.steps else transition.id
+
+    def transition_of(self, part: str) -> Transition | None:
+        """The transition that has this id among all parts, if there is one."""
+        found = self.transitions.get(part) or self.transitions.get(part.removeprefix("transition "))
+        return found if found is not None and part in (found.id, self.part_id(found)) else None

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from narval.definitions.automaton.definition import SUCCESS, Automaton, State
 from narval.engines.automaton.state import AutomatonState
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, clipped
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, clipped
 
 LONGEST = 40
 """So many characters of a command are shown."""
+
+STATE_GROUPS: dict[str, Group] = {
+    "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
+}  # fmt: skip
+"""The group of each way that a state may stand; any other is idle."""
 
 
 def graph(definition: Automaton, state: AutomatonState) -> Graph:
@@ -21,9 +26,20 @@ def graph(definition: Automaton, state: AutomatonState) -> Graph:
 
 def _node(part: State, state: AutomatonState) -> GraphNode:
     run = state.of(part.name)
-    runs = part.called or " ".join(part.contenders[run.fallback].words if part.contenders else ())
-    label = (part.name, clipped(runs, LONGEST), f"{run.state} {run.label}".rstrip())
-    return GraphNode(part.name, label, run.state, "final" if part.is_final else "box")
+    runs = part.called or " ".join(part.contenders[0].words if part.contenders else ())
+    label = (part.name, *([clipped(runs, LONGEST)] if runs else []))
+    again = f"×{run.visits}" if run.visits > 1 else ""
+    return GraphNode(
+        part.name,
+        label,
+        run.state,
+        "final" if part.is_final else "box",
+        kind="state",
+        group=STATE_GROUPS.get(run.state, "idle"),
+        target=part.target[1] if part.target is not None else "",
+        badge=f"{run.label} {again}".strip(),
+        tooltip=clipped(run.output, LONGEST * 5),
+    )
 
 
 def _edges(part: State, state: AutomatonState) -> Iterator[GraphEdge]:

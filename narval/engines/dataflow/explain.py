@@ -85,6 +85,12 @@ def explain(definition: DataflowDefinition, state: DataflowState, identifier: st
     for call in definition.graph.calls:
         if call.key == identifier:
             return _reason_of_operator(state, call)
+    for datum in definition.graph.inputs:
+        if identifier == f"input {datum.name}":
+            return f"it is of type {datum.type}, and each of {len(state.sessions)} sessions is given it"
+    for datum in definition.graph.outputs:
+        if identifier == f"output {datum.name}":
+            return f"it is of type {datum.type}; the sessions gave {len(state.results)} results"
     return None
 
 

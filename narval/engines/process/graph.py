@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from narval.definitions.process.definition import Arc, Node, Process
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, TokenMark
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, TokenMark
 from narval.engines.process.explain import sets_of, state_of, word_of
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
 
 SHOWN = 10
 """So many tokens of a node or an arc are shown, the newest; the others are counted."""
+
+NODE_GROUPS: dict[str, Group] = {
+    "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
+    "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
+}  # fmt: skip
+"""The group of each state of a node, which is that of its tokens; any other is idle."""
 
 
 def graph(definition: Process, state: ProcessState) -> Graph:
@@ -27,7 +33,7 @@ def graph(definition: Process, state: ProcessState) -> Graph:
 
 def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode:
     """Its name, type and join, and its tokens; the tooltip says what each of them did."""
-    about = [] if node.type == "node" else [node.type]
+    about = [] if node.type == "node" else [node.called]
     about += [] if node.join == "or" else [f"{node.join} {node.join_text}".rstrip()]
     shown, status = tokens[-SHOWN:], state_of(state, node.id)
     return GraphNode(
@@ -39,7 +45,18 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
         len(tokens) - len(shown),
         "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in shown)]),
         ":".join(node.external),
+        kind=node.type,
+        group=_group(state, node, status),
+        target=node.target[1] if node.target is not None else "",
+        badge=f"×{len(tokens)}" if len(tokens) > 1 else "",
     )
+
+
+def _group(state: ProcessState, node: Node, status: str) -> Group:
+    """The group of a node: one whose tokens nobody works at waits, for memory or to be completed."""
+    standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
+    idle = status == "active" and not any(token.call or token.queued for token in standing)
+    return "waiting" if idle else NODE_GROUPS.get(status, "idle")
 
 
 def _told(state: ProcessState, token: NodeToken) -> str:
@@ -51,10 +68,10 @@ def _told(state: ProcessState, token: NodeToken) -> str:
 def _edge(arc: Arc, tokens: list[ArcToken]) -> GraphEdge:
     """The arc, with the number of tokens that wait at its end."""
     waiting = sum(not token.complete for token in tokens)
-    label = arc.name + f" ({waiting} waiting)" * bool(waiting)
+    badge = f"{waiting} waiting" if waiting else ""
     newest = ", ".join(f"{token.id} ({token.execution_type})" for token in tokens[-SHOWN:])
     tooltip = f"{arc.start.id} to {arc.end.id}: {newest or 'no token yet'}"
-    return GraphEdge(arc.start.id, arc.end.id, _kind(tokens), label, tooltip)
+    return GraphEdge(arc.start.id, arc.end.id, _kind(tokens), arc.name, tooltip, badge)
 
 
 def _kind(tokens: list[ArcToken]) -> EdgeKind:

@@ -19,7 +19,7 @@ def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str
     step = definition.steps.get(identifier)
     if step is not None:
         return reason_of_step(definition, state, step)
-    transition = definition.transitions.get(identifier)
+    transition = definition.transition_of(identifier)
     return _reason_of_transition(definition, state, transition) if transition is not None else None
 
 

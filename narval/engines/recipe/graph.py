@@ -4,27 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from narval.definitions.reading.durations import duration
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
-from narval.engines.graph import Graph, GraphEdge, GraphNode
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group
+from narval.engines.recipe.parts import StepRun
 from narval.engines.recipe.state import PlanState
+
+STEP_GROUPS: dict[str, Group] = {
+    "ready": "waiting", "running": "active", "end": "active", "done": "done", "history": "done",
+    "error": "failed", "failed": "failed", "impossible": "cancelled",
+}  # fmt: skip
+"""The group of each state of a step; any other is idle."""
+
+TRANSITION_GROUPS: dict[str, Group] = {
+    "wait-time": "waiting", "wait-condition": "waiting", "fireable": "active", "fired": "done",
+    "fail": "cancelled", "impossible": "cancelled",
+}  # fmt: skip
+"""The group of each state of a transition; any other is idle."""
 
 
 def graph(definition: Recipe, state: PlanState) -> Graph:
     """The steps with their targets; the transitions with their dates and conditions, each with its links."""
-    bars = (_transition(transition, state) for transition in definition.transitions.values())
+    bars = (_transition(definition, transition, state) for transition in definition.transitions.values())
     return Graph(definition.full_name, (*_steps(definition, state), *chain.from_iterable(bars)))
 
 
 def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
     marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
     for step in definition.steps.values():
-        status = state.step(step.id).state
-        label = (f"{marks.get(step.id, '')}{step.id}", _target(step), *_repetition(step), status)
-        yield GraphNode(_of_step(step.id), label, status)
+        run = state.step(step.id)
+        label = (f"{marks.get(step.id, '')}{step.id}", _target(step), *_repetition(step))
+        about: dict[str, Any] = {"kind": "step", "target": step.target, "badge": _badge(run)}
+        yield GraphNode(step.id, label, run.state, group=_group(run), **about)
+
+
+def _group(run: StepRun) -> Group:
+    """The group of a step: one that runs, and only waits for its next call, waits."""
+    if run.state == "running" and all(call.until is not None for call in run.calls.values()):
+        return "waiting"
+    return STEP_GROUPS.get(run.state, "idle")
+
+
+def _badge(run: StepRun) -> str:
+    """The number of calls under way, or of the try of the one."""
+    if len(run.calls) > 1:
+        return f"{len(run.calls)} calls"
+    tries = max((call.tries for call in run.calls.values()), default=1)
+    return f"try {tries}" if tries > 1 else ""
 
 
 def _target(step: Step) -> str:
@@ -38,19 +68,18 @@ def _repetition(step: Step) -> tuple[str, ...]:
     return (f"every {step.every.text} until {step.until.text}",)
 
 
-def _transition(transition: Transition, state: PlanState) -> Iterator[GraphNode | GraphEdge]:
-    own = f"t:{transition.id}"
+def _transition(
+    definition: Recipe, transition: Transition, state: PlanState
+) -> Iterator[GraphNode | GraphEdge]:
+    own, status = definition.part_id(transition), state.transition(transition.id).state
     dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
     label = (transition.id, *dates, *map(_condition, transition.conditions))
-    yield GraphNode(own, label, state.transition(transition.id).state, "bar")
+    yield GraphNode(own, label, status, "bar", kind="transition", group=TRANSITION_GROUPS.get(status, "idle"))
+    way: EdgeKind = "taken" if status == "fired" else "plain"
     for link in transition.ins:
-        yield GraphEdge(_of_step(link.step.id), own, "on error" if link.on_error else "plain")
+        yield GraphEdge(link.step.id, own, "error" if link.on_error and way == "plain" else way)
     for step in transition.outs:
-        yield GraphEdge(own, _of_step(step.id))
-
-
-def _of_step(step: str) -> str:
-    return f"s:{step}"
+        yield GraphEdge(own, step.id, way)
 
 
 def _condition(condition: TransitionCondition) -> str:

@@ -202,7 +202,7 @@ def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> l
         return list(unfired(definition, state)) if state.status in ("failed-end", "failed") else []
     step = definition.steps.get(identifier)
     if step is None:
-        transition = definition.transitions.get(identifier)
+        transition = definition.transition_of(identifier)
         return [transition] if transition is not None else []
     word = state.step(identifier).state
     if word == "impossible":

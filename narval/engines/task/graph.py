@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from narval.definitions.task.definition import TaskDefinition, TaskState
 from narval.definitions.task.texts_of import rule_text
-from narval.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, clipped
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, NodeShape, clipped
 from narval.engines.task.state import InstanceState
 
 LONGEST_LABEL = 60
@@ -31,8 +33,22 @@ def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) ->
     rules = [rule_text(rule) for rule in found.rules]
     label = [found.name, *([] if found.exposed else ["internal"])]
     label += [clipped(text, LONGEST_LABEL) for text in rules]
-    if is_here and state.object:
-        label.append(f"object {state.object}")
     shape: NodeShape = "final" if definition.is_terminal(found.name) else "box"
-    status = "running" if is_here else "todo"
-    return GraphNode(found.name, tuple(label), status, shape, tooltip="\n".join(rules))
+    return GraphNode(
+        found.name,
+        tuple(label),
+        "here" if is_here else "open",
+        shape,
+        tooltip="\n".join(rules),
+        kind="state",
+        group=_group(definition, state) if is_here else "idle",
+        badge=f"object {state.object}" if is_here and state.object else "",
+    )
+
+
+def _group(definition: TaskDefinition, state: InstanceState) -> Group:
+    """The group of the state in which an instance is: it works, waits for people, or has ended."""
+    if state.over:
+        return cast("Group", state.PHASES[state.status])
+    asks = definition.is_interactive and "code" in state.calls.values()
+    return "waiting" if asks or not (state.calls or state.frames) else "active"

@@ -146,7 +146,7 @@ def explain(definition: TaskDefinition, state: CaseState, identifier: str | None
             return _step(step)
     found = state.members.get(int(identifier)) if identifier.isdigit() else None
     if found is None:
-        return None
+        return _type(definition, state, identifier)
     why = f": {found.why}" if found.why else ""
     match found.state:
         case "parts":
@@ -160,6 +160,20 @@ def explain(definition: TaskDefinition, state: CaseState, identifier: str | None
         case "withdrawn" | "aborted":
             return f"it was {found.state} at {found.type}{why}"
     return f"it waits to be told {_told(state, found)}"
+
+
+def _type(definition: TaskDefinition, state: CaseState, name: str) -> str | None:
+    """The objects of a case that came to a type, and what they left there."""
+    here = [
+        f"object {member.now}: {where(member)}" for member in state.members.values() if member.type == name
+    ]
+    passed = [
+        f"{step_id(number)}: {step.state}" for number, step in enumerate(state.trail) if step.type == name
+    ]
+    told = [*here, *passed]
+    if not told and name not in (definition.full_name, state.definition):
+        return None
+    return "; ".join(told) or "no object has come to it yet"
 
 
 def _step(step: TrailStep) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from narval.definitions.task.definition import TaskDefinition
-from narval.engines.graph import Graph, GraphEdge, GraphNode, TokenMark
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, TokenMark
 from narval.engines.task_case.state import UNDER_WAY, CaseState, Member, where
 
 MOST_MARKS = 5
@@ -29,11 +29,24 @@ def graph(definition: TaskDefinition, state: CaseState) -> Graph:
 def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphNode:
     steps = [step for step in state.trail if step.type == name]
     undone = [step.state for step in steps if step.state in ("compensated", "none", "failed", "compensating")]
-    label = [name, *(f"passed {len(steps)} times" for _ in steps[1:2])]
-    label += [undone[-1] if undone[-1] != "none" else "not undone"] if undone else []
+    word = ("not undone" if undone[-1] == "none" else undone[-1]) if undone else "passed"
     marks = tuple(TokenMark(f"object {member.now}", member.state) for _, member in here[-MOST_MARKS:])
-    status = "running" if here else "done"
-    return GraphNode(name, tuple(label), status, "tokens", marks, len(here) - len(marks))
+    group: Group = "failed" if word == "failed" else "cancelled" if undone else "done"
+    if here:
+        word, group = "here", "failed" if any(member.state == "held" for _, member in here) else "active"
+    times = f"passed {len(steps)} times" if len(steps) > 1 else ""
+    return GraphNode(
+        name,
+        (name,),
+        word,
+        "tokens",
+        marks,
+        len(here) - len(marks),
+        kind="type",
+        group=group,
+        target=name,
+        badge=times,
+    )
 
 
 def _is_at(member: Member) -> bool:

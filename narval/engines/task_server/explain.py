@@ -122,8 +122,10 @@ def _event(event: RaisedEvent) -> dict[str, Any]:
 
 def explain(definition: TaskDefinition, state: TaskServerState, identifier: str | None) -> str | None:
     """Why an event, an object or an instance is as it is; None when there is nothing to tell."""
-    if identifier is None or not identifier.isdecimal():
+    if identifier is None:
         return None
+    if not identifier.isdecimal():
+        return _why_queue(definition, state, identifier)
     number = int(identifier)
     event, entry = state.events.get(number), state.at_work.get(number)
     found = {
@@ -135,6 +137,18 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
     if len(told) > 1:
         return "; ".join(f"{name} {number}: {why}" for name, why in told.items())
     return next(iter(told.values()), None)
+
+
+def _why_queue(definition: TaskDefinition, state: TaskServerState, name: str) -> str | None:
+    """The number of those in the queue, at work, or in one of the queues of events, and the reason."""
+    if name == "queue":
+        idle = f": {_nobody(definition, state)}" if state.queue else ""
+        return f"{len(state.queue)} objects wait for an instance{idle}"
+    if name == "instances":
+        return f"{_working(state)} instances are at work"
+    if name not in QUEUES:
+        return None
+    return f"{sum(event.queue == name for event in state.events.values())} events are {name}"
 
 
 def _why_object(definition: TaskDefinition, state: TaskServerState, eid: int) -> str:

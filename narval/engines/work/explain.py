@@ -13,6 +13,7 @@ from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.work.eligibility import asked
 from narval.engines.work.moments import in_utc
 from narval.engines.work.state import WorkState
+from narval.engines.work.table import DRAWN
 from narval.memory.elements.error_element import xml_safe
 
 
@@ -119,7 +120,13 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
     if state.claim is not None and state.claim.by == identifier:
         return f"{identifier} has claimed it since {in_utc(state.claim.since)}"
-    return None
+    if identifier == state.status:
+        return _reason(definition, state) or f"it is {identifier}"
+    ways = [f"{start} by {why}" for start, end, why in DRAWN if end == identifier]
+    known = ways or any(identifier == start for start, _, _ in DRAWN)
+    return (
+        f"it is {state.status}, not {identifier}; to that lead {'; '.join(ways) or 'none'}" if known else None
+    )
 
 
 def _reason(definition: WorkDefinition, state: WorkState) -> str | None:

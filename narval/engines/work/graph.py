@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from narval.definitions.work.definition import WorkDefinition
-from narval.engines.graph import Graph, GraphEdge, GraphNode, clipped
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, NodeShape, clipped
 from narval.engines.work.eligibility import asked
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import DRAWN, PHASES
@@ -22,11 +24,13 @@ def graph(definition: WorkDefinition, state: WorkState) -> Graph:
 
 def _node(definition: WorkDefinition, state: WorkState, name: str) -> GraphNode:
     here = state.status == name
-    more = []
+    badge, group = "", cast("Group", PHASES.get(name, "active" if name == "claimed" else "waiting"))
     if here and name == "offered":
-        more = [clipped(asked(definition, state), LONGEST)]
+        badge = clipped(asked(definition, state), LONGEST)
     elif here and state.claim is not None:
-        more = [state.claim.by]
+        badge = state.claim.by
     elif here and state.outcome:
-        more = [state.outcome]
-    return GraphNode(name, (name, *more), "running" if here else "todo", "final" if name in PHASES else "box")
+        badge = state.outcome
+    shape: NodeShape = "final" if name in PHASES else "box"
+    word = "here" if here else "open"
+    return GraphNode(name, (name,), word, shape, kind="state", group=group if here else "idle", badge=badge)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
-from narval.engines.graph import Graph, GraphEdge, GraphNode
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Group
 from narval.operations.text import clean_lines, shortened
 
-_FILLS = {
-    "todo": "#ffffff", "ready": "#fff3c4", "running": "#ffe08a", "end": "#ffe08a", "done": "#c9e9c3",
-    "history": "#c9e9c3", "impossible": "#e6e6e6", "failed": "#f5b7b1", "error": "#f5b7b1",
-    "wait-step": "#ffffff", "wait-condition": "#d6e6f7", "wait-time": "#d6e6f7", "fireable": "#ffe08a",
-    "fired": "#c9e9c3", "fail": "#f5b7b1", "idle": "#ffffff", "held": "#d6e6f7", "erred": "#f5b7b1",
+_FILLS: Mapping[Group, str] = {
+    "waiting": "#d6e6f7", "active": "#ffe08a", "done": "#c9e9c3", "failed": "#f5b7b1",
+    "cancelled": "#e6e6e6", "idle": "#ffffff",
 }  # fmt: skip
-"""The colour of a node, by its state; white for any other."""
+"""The colour of a node, by what its state comes to."""
 
 _TOKEN_FILLS = {
     "active": "#ffe08a", "delayed": "#d6e6f7", "complete": "#c9e9c3", "discarded": "#f5b7b1",
@@ -35,7 +33,7 @@ _WITH_TOKENS = ("tokens", "waiting")
 
 _EDGES = {
     "plain": "",
-    "on error": 'style=dashed, label="on error"',
+    "error": 'style=dashed, label="on error"',
     "followed": "style=bold",
     "success": "style=solid",
     "failure": "style=dashed",
@@ -82,18 +80,20 @@ def _nodes(framed: dict[str, list[GraphNode]]) -> Iterator[str]:
 
 
 def _node(node: GraphNode) -> str:
+    fill = _FILLS[node.group]
     if node.shape in _WITH_TOKENS:
-        label, fills = _table(node), _TOKEN_FILLS
+        label, fill = _table(node), _TOKEN_FILLS.get(node.status, fill)
     else:
-        label, fills = _quoted(clean_lines("\n".join(node.label))), _FILLS
+        word = node.status if node.group != "idle" and node.shape != "bar" else ""
+        stands = " ".join(filter(None, (word, node.badge)))
+        label = _quoted(clean_lines("\n".join(filter(None, (*node.label, stands)))))
     tooltip = f", tooltip={_quoted(node.tooltip)}" if node.tooltip else ""
-    fill = fills.get(node.status, _WHITE)
     return f'  {_quoted(node.id)} [{_SHAPES[node.shape]}, label={label}, fillcolor="{fill}"{tooltip}];'
 
 
 def _table(node: GraphNode) -> str:
     """A label of HTML: the name, the other lines, the tokens, each in its colour."""
-    name, *others = node.label
+    name, *others = (*node.label, node.badge) if node.badge else node.label
     rows = [f"<B>{_text(name)}</B>", *map(_text, others)]
     lines = "".join(f'<TR><TD COLSPAN="{_COLUMNS}">{row}</TD></TR>' for row in rows)
     cells = f"<TD>{node.more} more</TD>" if node.more else ""
@@ -105,7 +105,9 @@ def _table(node: GraphNode) -> str:
 
 
 def _edge(edge: GraphEdge) -> str:
-    label = f"label={_quoted(shortened(edge.label, _LONGEST))}" if edge.label is not None else ""
+    badge = f"({edge.badge})" if edge.badge else None
+    text = " ".join(filter(None, (edge.label, badge))) if badge else edge.label
+    label = f"label={_quoted(shortened(text, _LONGEST))}" if text is not None else ""
     named = [f"{name}={_quoted(edge.tooltip)}" for name in ("tooltip", "labeltooltip") if edge.tooltip]
     attributes = ", ".join(filter(None, [label, _EDGES[edge.kind], *named]))
     shown = f" [{attributes}]" if attributes else ""

@@ -1,4 +1,4 @@
-"""One run looked at: its parts, its element, its graph."""
+"""One run looked at: its parts, its element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from narval.memory.elements.element import Element
 from narval.operations import json_forms
 from narval.operations.lookup import definition_and_state, find_run
 from narval.operations.registry import operation
-from narval.operations.runs import dot
 from narval.runtime.agent.history import past
 from narval.runtime.daemon.daemon import Daemon
 
@@ -34,10 +33,3 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
         return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
     element = daemon.agent.memory.element(found.eid)
     return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
-
-
-@operation("read")
-async def graph(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run as a graph, in the language of Graphviz; as it was after line `at` of its history."""
-    found = find_run(daemon, run)
-    return {"dot": dot.dot(found.engine.graph(*definition_and_state(daemon, found, at)))}

@@ -103,7 +103,8 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
 
 
 def use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
-    """Let definitions and people count for an agent."""
+    """Let definitions and people count for an agent; whoever follows it hears of it."""
+    host.waiters.news.use_files()
     host.agent.use(loaded.library)
     host.agent.lookup.use_people(people)
     modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)

@@ -10,13 +10,16 @@ from typing import Any
 
 from narval.engines.commands import Answer
 from narval.errors import NarvalError
-from narval.runtime.store.batch import Advance
+from narval.runtime.daemon.agents.news import News
+from narval.runtime.store.batch import Advance, Batch
 
 
 class Waiters:
-    """The futures of all that wait for the end of a run, for its answer to a signal, or for the next turn."""
+    """The futures of all that wait for the end of a run, for its answer to a signal, or for the next turn;
+    `news` is for those who follow what turns change.
+    """
 
-    __slots__ = ("_over", "_turned", "asked")
+    __slots__ = ("_over", "_turned", "asked", "news")
 
     def __init__(self) -> None:
         self.asked: dict[str, asyncio.Future[Answer]] = {}
@@ -24,6 +27,7 @@ class Waiters:
         self._over: dict[int, set[asyncio.Future[None]]] = {}
         self._turned: asyncio.Event | None = None
         """None until somebody waits for a turn."""
+        self.news = News()
 
     def end_of(self, run: int) -> asyncio.Future[None]:
         """A future that is done when the run is over."""
@@ -62,10 +66,12 @@ class Waiters:
         for waiting in self._over.pop(run, ()):
             settle(waiting)
 
-    def turned(self) -> None:
-        """Answer all that wait for a turn."""
+    def turned(self, batch: Batch, at: float) -> None:
+        """Answer all that wait for a turn, now that it is recorded."""
         if self._turned is not None:
             self._turned.set()
+        if self.news.is_kept:
+            self.news.note(batch, at)
 
     def give_up(self, error: NarvalError) -> None:
         """Answer all with `error`: there will be no more turns."""
@@ -74,7 +80,9 @@ class Waiters:
             for waiting in futures:
                 settle(waiting, None, error)
         self._over.clear()
-        self.turned()
+        if self._turned is not None:
+            self._turned.set()
+        self.news.close()
 
 
 def future() -> asyncio.Future[Any]:

@@ -66,24 +66,45 @@ def runs(session: Session, page: Page, state: str | None, **query: str | None) -
     page.give(session, found, lambda rows: table(RUNS, rows))
 
 
-@command("show", example="narval show 12\nnarval show 12 --svg run.svg")
-@run_argument
+@command("show", example="narval show 12\nnarval show 12 --svg run.svg\nnarval show mail.triage --graph")
+@click.argument("run", metavar="RUN|NAME", shell_complete=completion.runs)
 @click.option("--xml", "as_xml", is_flag=True, help="As the element that memory shows.")
+@click.option("--graph", "as_graph", is_flag=True, help="Its graph: parts, states, and what leads where.")
 @click.option("--dot", "as_dot", is_flag=True, help="Its graph, in the language of Graphviz.")
 @click.option(
     "--svg", type=click.File("wb"), metavar="FILE", help="Draw its graph into FILE (- is the output)."
 )
 @at_option
 def show(
-    session: Session, run: int, as_xml: bool, as_dot: bool, svg: BinaryIO | None, at: int | None
+    session: Session,
+    run: str,
+    as_xml: bool,
+    as_graph: bool,
+    as_dot: bool,
+    svg: BinaryIO | None,
+    at: int | None,
 ) -> None:
-    """Show one run: steps, transitions, context, errors, graph."""
-    if as_xml + as_dot + (svg is not None) > 1:
-        raise click.UsageError("--xml, --dot and --svg exclude each other")
-    answer = session.ask(
-        "xml" if as_xml else "graph" if as_dot or svg is not None else "show", run=run, at=at
-    )
-    if as_xml:
+    """Show one run: steps, transitions, context, errors, graph.
+
+    Of a definition, its graph.
+    """
+    if as_xml + as_graph + as_dot + (svg is not None) > 1:
+        raise click.UsageError("--xml, --graph, --dot and --svg exclude each other")
+    method = "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot or svg is not None else "show"
+    if run.isdecimal():
+        answer = session.ask(method, run=int(run), at=at)
+    elif method in ("drawn", "graph"):
+        answer = session.ask(method, definition=run, at=at)
+    else:
+        raise click.BadParameter(
+            f"{run!r} is not the number of a run; of a definition there is --graph, --dot and --svg.",
+            param_hint="'RUN|NAME'",
+        )
+    if as_graph:
+        from narval.surfaces.cli.render.graphs import graph
+
+        session.give(answer, graph)
+    elif as_xml:
         session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
     elif as_dot:
         session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
@@ -114,10 +135,13 @@ def history(session: Session, run: int, follow: bool, at: int | None) -> None:
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
 
+        turn = connection.ask("changed")["turn"] if follow else 0
         after, over = 0, False
         while not over:
             over = not follow or connection.record_only or not is_active()
-            after = write(connection.ask("history", run=run, after=after, wait=0.0 if over else SLICE))
+            after = write(connection.ask("history", run=run, after=after))
+            if not over:
+                turn = connection.ask("changed", after=turn, run=run, wait=SLICE)["turn"]
         if follow and connection.record_only and is_active():
             click.echo(NOTHING_MORE, err=True)
 

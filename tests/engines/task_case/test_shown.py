@@ -48,10 +48,10 @@ def test_K67_the_graph_of_a_case_is_the_way_of_its_objects() -> None:
     assert edges == {("g.enter", "g.a", "part 1"), ("g.a", "g.b", "part 1"), ("g.enter", "g.c", "part 2")}
     status = {name: (node.status, [mark.label for mark in node.marks]) for name, node in nodes.items()}
     assert status == {
-        "g.enter": ("done", []),
-        "g.a": ("done", []),
-        "g.b": ("running", [f"object {one}"]),
-        "g.c": ("running", [f"object {two}"]),
+        "g.enter": ("passed", []),
+        "g.a": ("passed", []),
+        "g.b": ("here", [f"object {one}"]),
+        "g.c": ("here", [f"object {two}"]),
     }
 
 
@@ -71,7 +71,7 @@ def test_K67_the_graph_shows_where_the_way_of_an_object_has_ended() -> None:
     cases.passes_task(case, order, result="COMMIT")
     parts = engine.graph(cases.definitions[case], cases.states[case]).parts
     assert [(part.start, part.end) for part in parts if isinstance(part, GraphEdge)] == [("g.enter", "g.pay")]
-    assert [part.status for part in parts if isinstance(part, GraphNode)] == ["done", "done"]
+    assert [part.status for part in parts if isinstance(part, GraphNode)] == ["passed", "passed"]
 
 
 def test_each_object_and_step_can_say_why_it_is_so() -> None:

@@ -73,7 +73,11 @@ def test_K61_parts_and_picture() -> None:
     assert why(hall, part) == f"1 of the 3 parts of {parent} are here; missing: 1, 3"
     assert why(hall, eid).endswith("no instance asks for an object; begin one with narval task init")
     nodes = [node for node in engine.graph(definition, found).parts if isinstance(node, GraphNode)]
-    assert [node.label for node in nodes][:3] == [("queue", "1"), ("instances", "1"), ("registered", "1")]
+    assert [(node.id, node.badge) for node in nodes][:3] == [
+        ("queue", "1"),
+        ("instances", "1"),
+        ("registered", "1"),
+    ]
     root = etree.fromstring(engine.render(definition, found, ()))
     assert dict(root.attrib) == {
         "name": "g.check",

@@ -18,6 +18,7 @@ from narval.errors import NarvalError, StoreError
 from narval.operations.daemon import status
 from narval.operations.memory import changing, listing
 from narval.operations.runs import acts, showing
+from narval.operations.runs.drawing import graph
 from narval.operations.runs.history import history
 from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
@@ -99,7 +100,7 @@ async def asked(daemon: Daemon) -> None:
     await status.status(daemon)
     await listing.memory(daemon)
     for run in await list_runs(daemon):
-        for operation in (showing.show, showing.xml, showing.graph, history, why):
+        for operation in (showing.show, showing.xml, graph, history, why):
             with suppress(NarvalError):
                 await operation(daemon, run["eid"])
 

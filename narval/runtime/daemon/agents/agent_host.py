@@ -146,7 +146,7 @@ class AgentHost:
             self.waiters.over(run.eid)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
-        self.waiters.turned()
+        self.waiters.turned(turn.transaction.batch, turn.transaction.at)
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
         """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""

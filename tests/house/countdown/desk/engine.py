@@ -148,7 +148,7 @@ def graph(definition: Countdown, state: DeskState) -> Graph:
 
 
 def explain(definition: Countdown, state: DeskState, identifier: str | None) -> str | None:
-    return None
+    return f"the desk is {state.status}" if identifier == "desk" else None
 
 
 def diagnose(

@@ -1,0 +1,116 @@
+"""Runs and definitions as graphs, for whoever draws them (M30, M31, M80)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from narval.engines.engine import Engine
+from narval.engines.graph import Graph, GraphEdge, GraphNode, clipped, settled
+from narval.engines.registry import engine_of, runnable
+from narval.errors import RequestError
+from narval.operations.lookup import definition_and_state, find_run, no_definition
+from narval.operations.registry import operation
+from narval.operations.runs import dot
+from narval.runtime.daemon.daemon import Daemon
+
+LONGEST = 60
+"""So many characters of a line of text are drawn."""
+
+
+@operation("read")
+async def drawn(
+    daemon: Daemon, run: int | None = None, definition: str | None = None, at: int | None = None
+) -> dict[str, Any]:
+    """The graph of a run, now or as it was after line `at` of its history, or of a definition that no run
+    follows: parts and arcs with their texts, states and places in the order of flow (M30).
+
+    `layout` is a digest of what decides where things are drawn: the same whatever the state (M80).
+    """
+    return form(_graph(daemon, run, definition, at))
+
+
+@operation("read")
+async def graph(
+    daemon: Daemon, run: int | None = None, definition: str | None = None, at: int | None = None
+) -> dict[str, Any]:
+    """The same graph in the language of Graphviz."""
+    return {"dot": dot.dot(_graph(daemon, run, definition, at))}
+
+
+def _graph(daemon: Daemon, run: int | None, definition: str | None, at: int | None) -> Graph:
+    if (run is None) == (definition is None):
+        raise RequestError("expected the number of a run or the name of a definition, one of the two")
+    if run is not None:
+        found = find_run(daemon, run)
+        return graph_of(found.engine, *definition_and_state(daemon, found, at))
+    if at is not None:
+        raise RequestError("expected a run with `at`: a definition has no history")
+    named = runnable(daemon.agent.library, str(definition))
+    if named is None:
+        raise no_definition(daemon, str(definition))
+    engine = engine_of(named.kind)
+    return graph_of(engine, named, engine.begin(0, named))
+
+
+def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
+    """The graph of a run in a state; of one that is over no part is under way (M31)."""
+    found = engine.graph(definition, state)
+    return settled(found) if state.over else found
+
+
+def form(found: Graph) -> dict[str, Any]:
+    """A graph as plain data, with the digest of what decides its layout."""
+    parts = [_part(part) for part in found.parts if isinstance(part, GraphNode)]
+    edges = [part for part in found.parts if isinstance(part, GraphEdge)]
+    arcs = [
+        {
+            "id": id,
+            "from": edge.start,
+            "to": edge.end,
+            "text": clipped(edge.label or "", LONGEST),
+            "state": edge.kind,
+            "badge": edge.badge,
+        }
+        for id, edge in zip(arc_ids(edges), edges, strict=True)
+    ]
+    return {"name": found.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
+
+
+def arc_ids(edges: list[GraphEdge]) -> list[str]:
+    """An id for each arc: the ids of both ends, and a number where several lead from one to the other."""
+    seen: Counter[tuple[str, str]] = Counter()
+    ids = []
+    for edge in edges:
+        ends = (edge.start, edge.end)
+        seen[ends] += 1
+        ids.append(f"{edge.start}>{edge.end}" + (f"#{seen[ends]}" if seen[ends] > 1 else ""))
+    return ids
+
+
+def _part(node: GraphNode) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "kind": node.kind,
+        "text": [clipped(line, LONGEST) for line in node.label],
+        "target": node.target,
+        "state": node.status,
+        "group": node.group,
+        "badge": clipped(node.badge, LONGEST),
+        "shape": node.shape,
+        "frame": node.frame,
+        "told": node.tooltip,
+    }
+
+
+_PLACED = ("id", "text", "shape", "frame")
+_LED = ("from", "to", "text")
+
+
+def _layout(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> str:
+    """The digest of all that a layout is made from: no state of a part is in it."""
+    fixed = [[part[key] for key in _PLACED] for part in parts], [[arc[key] for key in _LED] for arc in arcs]
+    return sha256(msgspec.json.encode(fixed)).hexdigest()[:32]

@@ -1,0 +1,71 @@
+"""The command element: one element, what it was made from, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from narval.operations.text import Row, article, clean, counted, moment, xml_text
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render.tables import came_from
+from narval.surfaces.cli.session import Session
+
+
+@command("element", example="narval element 14\nnarval element 14 --json")
+@click.argument("eid", type=int)
+def element(session: Session, eid: int) -> None:
+    """Show an element, what it was made from, and what was made of it.
+
+    Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
+    calls that made them, the elements before and after it, 6 steps and 200 elements each way. What keeps a
+    run from taking it is told by `narval why EID`.
+    """
+    found = session.ask("element", eid=eid)
+    session.give(found, lambda shown: click.echo("\n".join(_lines(shown))))
+
+
+def _lines(shown: dict[str, Any]) -> Iterator[str]:
+    yield f"element {shown['eid']}, {article(shown['name'])} {clean(shown['name'])}: {_made(shown)}"
+    yield xml_text(shown["xml"])
+    if shown["declared"]:
+        yield f"  declared by {clean(shown['declared'])}: it is not forgotten"
+    if shown["forgotten"]:
+        run, at = shown["forgotten"]["run"], moment(shown["forgotten"]["at"])
+        yield f"  forgotten at {at}{f', with run {run}' if run else ', if nothing uses it until then'}"
+    if shown["outdated"]:
+        yield "  outdated: a newer version counts in its place, or none"
+    if shown["before"] or shown["after"]:
+        versions = [*reversed(shown["before"]), shown["eid"], *shown["after"]]
+        yield f"  versions {' → '.join(map(str, versions))}"
+    if shown["used_by"]:
+        yield f"  used {counted(len(shown['used_by']), 'time')}: see `narval why {shown['eid']}`"
+    for held in shown["held_by"]:
+        yield f"  held by run {held['run']} of {clean(held['run_of'])} ({held['state']})"
+    if (others := shown["holders"] - len(shown["held_by"])) > 0:
+        yield f"  and by {counted(others, 'run')} more"
+    for way, title in (("back", "made from"), ("on", "made of it")):
+        if shown[way]:
+            yield f"{title}:"
+        for node in shown[way]:
+            yield f"{'  ' * node['depth']}{node['eid']} {_name(node)}{_of(node)}"
+        if shown["more"][way]:
+            yield "  and more, that is not shown"
+
+
+def _name(node: Row) -> str:
+    return f"{clean(node['name'])}: {_made(node)}" if node["name"] else "(forgotten)"
+
+
+def _made(row: Row) -> str:
+    """The maker of an element, in words, and when it came."""
+    call = f" by {clean(row['target'])}" if row["target"] else ""
+    run = f" of {clean(row['run_of'])} ({row['state']})" if row["run_of"] else ""
+    return ", ".join(filter(None, (f"{clean(came_from(row))}{run}{call}", moment(row["added"]))))
+
+
+def _of(node: Row) -> str:
+    """The elements that one was made from, as far as they are shown."""
+    more = f" and {node['more']} more" if node["more"] else ""
+    return f", from {', '.join(map(str, node['from']))}{more}" if node["from"] or more else ""

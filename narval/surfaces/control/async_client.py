@@ -1,0 +1,139 @@
+"""The asynchronous client of the control socket: many requests at once over one lasting connection.
+
+For programs that ask on behalf of many, as `narval web` does; `client` is for a command that asks once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from narval.errors import DaemonGoneError, NarvalError
+from narval.operations.asker import Scope
+from narval.surfaces.control import wire
+
+PATIENCE = 5.0
+"""Seconds within which a daemon that is alive greets a client."""
+
+AT_ONCE = 12
+"""The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
+
+
+class AsyncClient:
+    """A connection to the daemon whose socket `find` names, made when something is first asked.
+
+    With a `scope` it is limited to that before anything else is asked (M7, M70). One that broke is made anew
+    by the next request; those under way raise DaemonGoneError.
+    """
+
+    def __init__(self, find: Callable[[], Path | None], scope: Scope | None = None) -> None:
+        self._find, self._scope = find, scope
+        self._number = 0
+        self._waiting: dict[int, tuple[asyncio.Future[Any], list[Any]]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(
+        self, method: str, /, *, agent: str = "", acting_as: str = "", session: str = "", **params: Any
+    ) -> Any:
+        """The answer to an operation, asked of an agent, in a person's name, in a session; "" for none.
+
+        Raises the error it raised, or DaemonGoneError.
+        """
+        asking = {
+            name: value
+            for name, value in (("agent", agent), ("as", acting_as), ("session", session))
+            if value
+        }
+        if params.get("wait"):  # it takes nobody's place: the daemon counts it apart, too
+            return await self._asked(method, params, asking)
+        async with self._free:
+            return await self._asked(method, params, asking)
+
+    async def close(self) -> None:
+        """Hang up; what is under way raises DaemonGoneError."""
+        self._hang_up("the connection was closed")
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading
+
+    async def _asked(self, method: str, params: dict[str, Any], asking: dict[str, str]) -> Any:
+        async with self._connecting:
+            if self._writer is None:
+                await self._connect()
+        return await self._send(method, params, *([asking] if asking else []))
+
+    async def _send(self, method: str, params: dict[str, Any], *asking: dict[str, str]) -> Any:
+        writer = self._writer
+        if writer is None:
+            raise DaemonGoneError("the daemon has hung up")
+        self._number += 1
+        number = self._number
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer, []
+        try:
+            writer.write(wire.frame(wire.REQUEST, number, method, params, *asking))
+            with contextlib.suppress(OSError):  # it hung up; the reader says so
+                await writer.drain()
+            return await answer
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _connect(self) -> None:
+        path = self._find()
+        if path is None:
+            raise DaemonGoneError("no daemon is at work; start it: narval run")
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with wire.address(path) as name:
+                    reader, writer = await asyncio.open_unix_connection(name)
+                _, _, refusal, _ = wire.fields(await _frame(reader))
+        except TimeoutError:
+            raise DaemonGoneError(
+                f"the daemon at {path} has not answered within {PATIENCE:g} seconds"
+            ) from None
+        except (OSError, EOFError, wire.WireError) as error:
+            raise DaemonGoneError(f"no daemon answers at {path}: {error}") from error
+        if refusal is not None:
+            writer.close()
+            raise wire.error_of(refusal)
+        self._writer = writer
+        self._reading = asyncio.create_task(self._read(reader))
+        if self._scope is not None:
+            await self._send("limit", {"scope": self._scope})
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                kind, number, error, result = wire.fields(await _frame(reader))
+                answer, items = self._waiting.get(number, (None, []))
+                if answer is None or answer.done():
+                    continue
+                if error is not None:
+                    answer.set_exception(wire.error_of(error))
+                elif kind == wire.PART and isinstance(result, list):
+                    items += result
+                else:
+                    answer.set_result(items + result if items else result)
+        except (OSError, EOFError, wire.WireError) as error:
+            self._hang_up(str(error) or "the daemon has hung up")
+
+    def _hang_up(self, why: str) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+            self._writer = None
+        gone: NarvalError = DaemonGoneError(f"the daemon ended before it answered: {why}")
+        for answer, _ in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(gone)
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    """The body of the next frame. Raises EOFError (IncompleteReadError), OSError, WireError."""
+    return await reader.readexactly(wire.length(await reader.readexactly(wire.HEADER)))

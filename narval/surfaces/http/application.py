@@ -1,0 +1,244 @@
+"""The ASGI application of the monitor: each page at its path, as JSON, and followed as it changes.
+
+It is made from a table of routes. Who asks, and whether they may at all, the guard has decided before; this
+module knows what a handler is given, and how its answer is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from jinja2 import Environment
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route as Mounted
+
+from narval.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
+from narval.operations.text import json_bytes
+from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.http.page import (
+    FIELDS,
+    VISITOR,
+    Fields,
+    PageRoute,
+    Placing,
+    Redirect,
+    Shown,
+    Visit,
+    Visitor,
+)
+from narval.surfaces.http.rendering import block, rendered
+from narval.surfaces.http.static import StaticFiles
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+FRAGMENT = "x-fragment"
+"""The header by which a script asks for one block of a page."""
+
+STATUS: Mapping[type[NarvalError], int] = {DaemonGoneError: 503, WorkRefusedError: 409}
+"""The status of the page of an error; of any other 400, or 404 for what is not there."""
+
+NOBODY = Visitor("", "", "person")
+
+
+class Follower(Protocol):
+    """An endpoint for the stream of a page that is open (M60)."""
+
+    async def __call__(self, request: Request, route: PageRoute, again: Again) -> Response: ...
+
+
+Again = Callable[[], Any]
+"""Makes a page anew: an awaitable of `(Shown, values)`."""
+
+
+class Site:
+    """The things that all pages share: the ways to the daemon, templates, the frame around each page.
+
+    `reading` is limited to looking (M70). `frame` gives the values that every page shows, `layouts`
+    places graphs, and `follow` answers the streams of open pages; without it there are none.
+    """
+
+    def __init__(
+        self,
+        reading: AsyncClient,
+        writing: AsyncClient,
+        templates: Environment,
+        frame: Callable[[Visit], Awaitable[dict[str, Any]]],
+        static: StaticFiles,
+        layouts: Placing,
+        follow: Follower | None = None,
+    ) -> None:
+        self.reading, self.writing, self.templates = reading, writing, templates
+        self._frame, self.static, self._layouts = frame, static, layouts
+        self.follow = follow
+
+    def visit(
+        self,
+        visitor: Visitor,
+        path: Mapping[str, Any],
+        query: Mapping[str, str],
+        *,
+        fields: Fields | None = None,
+        live: bool = False,
+    ) -> Visit:
+        """A request as a handler sees it; without `fields` it can only look."""
+        named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
+        look = partial(self.reading.ask, **named)
+        do = partial(self.writing.ask, session=visitor.session, **named) if fields is not None else look
+        return Visit(visitor, look, do, path, query, layouts=self._layouts, fields=fields, live=live)
+
+    async def values(self, visit: Visit, route: PageRoute | None, shown: Shown) -> dict[str, Any]:
+        """The values of a page's template: its own, and those of the frame."""
+        command = {"command": route.command.format(**visit.path)} if route is not None else {}
+        return {**await self._frame(visit), **command, "visit": visit, **shown.values}
+
+
+def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
+    """The routes of Starlette for pages and acts; those with `.json` and `/live` stand before the pages."""
+
+    def found(path: str, route: PageRoute, endpoint: Endpoint, method: str = "GET") -> Mounted:
+        return Mounted(path, _permitted(route, site, endpoint), methods=[method])
+
+    acts = [found(route.path, route, _act(route, site), "POST") for route in routes if route.is_act]
+    looks = [route for route in routes if not route.is_act]
+    data = [found(f"{route.path}.json", route, _data(route, site)) for route in looks]
+    live = [found(f"{route.path.rstrip('/')}/live", route, _live(route, site)) for route in looks]
+    return [*acts, *data, *live, *(found(route.path, route, _look(route, site)) for route in looks)]
+
+
+def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **settings: Any) -> Starlette:
+    """The application of a table of routes; `others` are routes that are no pages, as static files."""
+    wrong = partial(_failed, site)
+    handlers: Mapping[Any, Any] = {
+        NarvalError: wrong,
+        404: partial(_not_there, site),
+        500: partial(_broken, site),
+    }
+    return Starlette(
+        routes=[*others, site.static.route(), *mounted(routes, site)], exception_handlers=handlers, **settings
+    )
+
+
+# --- endpoints ----------------------------------------------------------------------------------------------
+
+
+def _visitor(request: Request) -> Visitor:
+    found = request.scope.get(VISITOR)
+    return found if isinstance(found, Visitor) else NOBODY
+
+
+def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: bool = False) -> Visit:
+    query = dict(request.query_params)
+    return site.visit(_visitor(request), request.path_params, query, fields=fields, live=live)
+
+
+def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
+    """The endpoint of a route for those alone whose role may have it (M66)."""
+
+    async def checked(request: Request) -> Response:
+        role = _visitor(request).role
+        if role in route.roles:
+            return await endpoint(request)
+        may = " and ".join({"person": "people"}.get(one, f"{one}s") for one in route.roles)
+        return await _told(site, request, 403, f"This is for {may}; you are a {role} on these pages.")
+
+    return checked
+
+
+def _look(route: PageRoute, site: Site) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        visit = _visit(request, site)
+        return await _answer(request, site, visit, route, await route.handler(visit))
+
+    return endpoint
+
+
+def _data(route: PageRoute, site: Site) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        shown = await route.handler(_visit(request, site))
+        if isinstance(shown, Redirect):
+            return RedirectResponse(shown.url, 303)
+        content = json_bytes(shown.answer) + b"\n"
+        headers = {"Link": ", ".join(f'<{url}>; rel="{name}"' for name, url in shown.links.items())}
+        return Response(
+            content, shown.status, headers if shown.links else None, media_type="application/json"
+        )
+
+    return endpoint
+
+
+def _live(route: PageRoute, site: Site) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        if site.follow is None:
+            return Response(status_code=404)
+
+        async def again() -> tuple[Shown, dict[str, Any]]:
+            visit = _visit(request, site, live=True)
+            shown = await route.handler(visit)
+            if isinstance(shown, Redirect):
+                raise RequestError("this page is elsewhere now")
+            return shown, await site.values(visit, route, shown)
+
+        return await site.follow(request, route, again)
+
+    return endpoint
+
+
+def _act(route: PageRoute, site: Site) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
+        return await _answer(request, site, visit, route, await route.handler(visit))
+
+    return endpoint
+
+
+async def _answer(
+    request: Request, site: Site, visit: Visit, route: PageRoute | None, shown: Shown | Redirect
+) -> Response:
+    if isinstance(shown, Redirect):
+        return RedirectResponse(shown.url, 303)
+    template = site.templates.get_template(shown.template)
+    values = await site.values(visit, route, shown)
+    values["live"] = _live_address(request, site, shown)
+    wanted = request.headers.get(FRAGMENT)
+    if wanted in template.blocks:
+        return HTMLResponse(block(template, wanted, values), shown.status)
+    return HTMLResponse(rendered(template, values), shown.status)
+
+
+def _live_address(request: Request, site: Site, shown: Shown) -> str:
+    """The address of the page's stream; "" for one that does not change."""
+    if site.follow is None or shown.follows is None or shown.over or request.method != "GET":
+        return ""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{request.url.path.rstrip('/')}/live{query}"
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------
+
+
+async def _failed(site: Site, request: Request, error: Exception) -> Response:
+    """The page of an error of narval's own: a sentence, and what to do next."""
+    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
+    if isinstance(error, RequestError) and str(error).startswith("there is no "):
+        status = 404
+    return await _told(site, request, status, str(error))
+
+
+async def _not_there(site: Site, request: Request, error: Exception) -> Response:
+    return await _told(site, request, 404, "There is no such page.")
+
+
+async def _broken(site: Site, request: Request, error: Exception) -> Response:
+    return await _told(site, request, 500, "This page broke down; the log of narval web says where.")
+
+
+async def _told(site: Site, request: Request, status: int, sentence: str) -> Response:
+    visit = _visit(request, site)
+    if request.url.path.endswith(".json"):
+        return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
+    shown = Shown("error.html", {"sentence": sentence, "status": status}, status=status)
+    return await _answer(request, site, visit, None, shown)

@@ -1,0 +1,188 @@
+"""The contract of pages: what a handler is given, what it answers, and the marks that make it a route.
+
+A page asks operations and shows their answers; it knows nothing of HTTP. `page` marks one that is looked at,
+`act` one that alters something; the table that lists them is the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+Role = Literal["reader", "person", "operator"]
+"""The right of a visitor: to look at everything, to do their own work, to do everything (M66)."""
+
+READERS: tuple[Role, ...] = ("reader", "operator")
+WORKERS: tuple[Role, ...] = ("person", "operator")
+EVERYBODY: tuple[Role, ...] = ("reader", "person", "operator")
+OPERATORS: tuple[Role, ...] = ("operator",)
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """A person in a session: its number, the name, the role, and the token of the session's forms (M68)."""
+
+    session: str
+    person: str
+    role: Role
+    token: str = ""
+
+
+class Follows(msgspec.Struct, frozen=True):
+    """The news that concern a page: those of one run, or of any run, elements, work, files, the log."""
+
+    run: int | None = None
+    runs: bool = False
+    elements: bool = False
+    work: bool = False
+    faults: bool = False
+    log: bool = False
+
+
+class Patch(msgspec.Struct, frozen=True, array_like=True):
+    """The state of a part or arc of a drawing, by the id of its SVG element (M63)."""
+
+    id: str
+    state: str
+    group: str
+    badge: str = ""
+
+
+class Shown(msgspec.Struct):
+    """The answer to a look: a template and its values; `answer` is what `.json` gives, `links` its headers.
+
+    `follows` says which news concern it, `parts` are patched one by one, and `over` ends its stream.
+    """
+
+    template: str
+    values: dict[str, Any]
+    answer: Any = None
+    status: int = 200
+    links: dict[str, str] = {}
+    follows: Follows | None = None
+    parts: Sequence[Patch] = ()
+    over: bool = False
+
+
+class Redirect(msgspec.Struct, frozen=True):
+    """The answer to an act: where to look next."""
+
+    url: str
+
+
+class Fields:
+    """The fields of a form, in their order; a name may come several times."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
+        self.pairs = tuple(pairs)
+
+    def get(self, name: str, otherwise: str = "") -> str:
+        """The first value of a name."""
+        return next((value for key, value in self.pairs if key == name), otherwise)
+
+    def all(self, name: str) -> list[str]:
+        """All values of a name."""
+        return [value for key, value in self.pairs if key == name]
+
+
+class Ask(Protocol):
+    """The way to the daemon's operations."""
+
+    async def __call__(self, method: str, /, **params: Any) -> Any: ...
+
+
+class Placing(Protocol):
+    """The maker of layouts of graphs."""
+
+    async def of(self, drawn: Mapping[str, Any], /) -> Any:
+        """The layout of a graph; None where there is none."""
+
+
+class Visit:
+    """A request as handlers see it.
+
+    `agent` is the agent that is meant, `path` holds the parameters of the path, `query` those of the address,
+    `fields` those of the form. `live` is True where a page that is open is made anew: what cannot change may
+    be left out. `ask` asks a reading operation; `act` any, and only while a form is answered (M70).
+    `layouts` places the parts of graphs.
+    """
+
+    def __init__(
+        self,
+        visitor: Visitor,
+        ask: Ask,
+        act: Ask,
+        path: Mapping[str, Any],
+        query: Mapping[str, str],
+        *,
+        layouts: Placing,
+        fields: Fields | None = None,
+        live: bool = False,
+    ) -> None:
+        self.visitor, self.ask, self.act, self.layouts = visitor, ask, act, layouts
+        self.path, self.query, self.fields = path, query, fields or Fields()
+        self.live = live
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return str(self.path.get("agent", ""))
+
+    @property
+    def base(self) -> str:
+        """The start of the addresses of this agent's pages."""
+        return f"/a/{quote(self.agent, safe='')}"
+
+    def url(self, rest: str = "/", **query: Any) -> str:
+        """An address of this agent, `rest` from `/` on; parameters that are None or empty are left out."""
+        return self.base + rest + with_query(query)
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the address; None where there is none, or it is none."""
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
+def with_query(query: Mapping[str, Any]) -> str:
+    """The query of an address, with `?`; parameters that are None or empty are left out."""
+    given = {name: value for name, value in query.items() if value not in (None, "", False)}
+    return f"?{urlencode(given)}" if given else ""
+
+
+Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]
+
+
+class PageRoute(msgspec.Struct, frozen=True):
+    """A page or an act: its path, who may, and the command that says the same (M5)."""
+
+    path: str
+    handler: Handler
+    roles: tuple[Role, ...]
+    is_act: bool = False
+    command: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the handler, by which templates and tests know it."""
+        return self.handler.__name__
+
+
+def page(
+    path: str, *, roles: tuple[Role, ...] = READERS, command: str = ""
+) -> Callable[[Handler], PageRoute]:
+    """Mark a function as the page at a path, `{name}` and `{name:int}` being its parameters."""
+    return lambda handler: PageRoute(path, handler, roles, command=command)
+
+
+def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], PageRoute]:
+    """Mark a function as what a form sent to a path does."""
+    return lambda handler: PageRoute(path, handler, roles, is_act=True)
+
+
+VISITOR = "narval.visitor"
+"""The key in the scope of a request under which the guard leaves the Visitor, or None."""
+
+FIELDS = "narval.fields"
+"""The key in the scope of a request under which the guard leaves the Fields of its form."""

@@ -1,0 +1,132 @@
+"""Rendering: templates of Jinja2 that escape everything, and the words for moments, ages and sizes.
+
+Each value that a template writes passes `visible`: control and bidirectional characters are shown as escapes,
+and secrets are not shown (M71, M75). A page can be rendered whole, or a block of it, as live pages need.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, Template
+
+from narval.definitions.reading.durations import duration
+from narval.operations import text
+from narval.source.secrets import without_secrets
+
+MACROS = "macros.html"
+"""The template whose macros all others know as `m`."""
+
+LIVE = "live_"
+"""The start of the names of blocks that are made anew while a page is open (M60)."""
+
+_NOT_SHOWN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(0x7F, 0xA0))}
+_NOT_SHOWN |= {code: f"\\u{code:04x}" for code in text.BIDIRECTIONAL}
+
+
+def environment(package: str) -> Environment:
+    """The templates in the folder `templates` of a package."""
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible,
+        extensions=["jinja2.ext.do"],
+        auto_reload=False,
+    )
+    made.filters |= {
+        "age": age, "ahead": ahead, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
+        "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
+        "shortened": text.shortened, "seconds": duration, "segment": segment, "fault_line": text.fault_line,
+        "query": urlencode,
+    }  # fmt: skip
+    return made
+
+
+def visible(value: Any) -> Any:
+    """A value as it may be written: text without control characters, bidirectional ones and secrets."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return "" if value is None else value
+    return value if value.isprintable() else without_secrets(value).translate(_NOT_SHOWN)
+
+
+def rendered(template: Template, values: Mapping[str, Any]) -> str:
+    """A page as a whole."""
+    return template.render(values)
+
+
+def block(template: Template, name: str, values: Mapping[str, Any]) -> str:
+    """One block of a page."""
+    return _blocks(template, [name], values)[name]
+
+
+def live_blocks(template: Template, values: Mapping[str, Any]) -> dict[str, str]:
+    """The blocks of a page that are made anew while it is open, by name."""
+    return _blocks(template, [name for name in template.blocks if name.startswith(LIVE)], values)
+
+
+def _blocks(template: Template, names: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
+    """Blocks by themselves: as in a whole page, `m` has the macros."""
+    macros = template.environment.get_template(MACROS).make_module(dict(values))
+    context = template.new_context({**values, "m": macros})
+    return {name: "".join(template.blocks[name](context)) for name in names}
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+def _moment(given: str) -> datetime:
+    return datetime.fromisoformat(given)
+
+
+def age(given: str | None) -> str:
+    """The time since a moment, for people: `3 min ago`; of one to come `in 3 min`."""
+    if not given:
+        return ""
+    seconds = time.time() - _moment(given).timestamp()
+    return f"{_about(seconds)} ago" if seconds >= 0 else f"in {_about(-seconds)}"
+
+
+def ahead(given: str | None) -> str:
+    """The time since a moment, without `ago`."""
+    return _about(abs(time.time() - _moment(given).timestamp())) if given else ""
+
+
+def _about(seconds: float) -> str:
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def clock(given: str | None) -> str:
+    """A moment in its own zone: the time of day, with the day where that is not today."""
+    if not given:
+        return ""
+    there = _moment(given)
+    today = datetime.now(there.tzinfo).date()
+    if there.date() == today:
+        return f"{there:%H:%M:%S}"
+    near = abs(there.date() - today) < timedelta(days=300)
+    return f"{there.day} {there:%b}{'' if near else f' {there:%Y}'} {there:%H:%M}"
+
+
+def day(given: str) -> str:
+    """The day of a moment in its own zone."""
+    there = _moment(given)
+    return f"{there:%A} {there.day} {there:%B %Y}"
+
+
+def utc_text(given: str) -> str:
+    """A moment in UTC."""
+    return f"{_moment(given).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def segment(value: object) -> str:
+    """A value as one segment of a path."""
+    return quote(str(value), safe="")

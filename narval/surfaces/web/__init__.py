@@ -1,0 +1,1 @@
+"""Pages of the monitor: each asks operations, and a template shows their answers."""

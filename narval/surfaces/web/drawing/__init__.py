@@ -1,0 +1,1 @@
+"""Drawings: Graphviz lays out, templates draw (M80)."""

@@ -1,0 +1,202 @@
+"""Layouts: the places of the parts of a graph and the ways of its arcs, made once for each structure.
+
+Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so a layout is that
+of every run, moment and state of a definition, and is kept in a folder under its digest (M80).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+TIME, MEMORY = 10, 512 * 2**20
+"""Seconds and bytes that Graphviz may take for a layout."""
+
+POINTS = 72.0
+"""Pixels of a drawing for an inch of Graphviz."""
+
+MOST = 1_500
+"""So many parts are laid out at most; of more, the table is the page (M82)."""
+
+KEPT = 500
+"""So many layouts are kept in the folder, the newest."""
+
+_CHARACTER, _LINE, _MARGIN, _BADGE = 7.0, 16.0, 12.0, 14.0
+_NARROWEST, _FRAME = 96.0, 14.0
+
+Point = tuple[float, float]
+
+
+class Box(msgspec.Struct, frozen=True, array_like=True):
+    """The place of a part: its middle and size, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The size of a drawing, the boxes of its parts and the points of its arcs, in the order of both."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    curves: tuple[tuple[Point, ...], ...]
+
+
+def size_of(part: Mapping[str, Any]) -> tuple[float, float]:
+    """The width and height of a part in pixels, from its texts; that of its badge is always left free."""
+    lines = part["text"]
+    if part.get("shape") == "bar":
+        longest = max(map(len, lines), default=0)
+        return max(_NARROWEST * 0.6, longest * _CHARACTER * 0.92 + 2 * _MARGIN), 10 + _LINE * 0.9 * len(lines)
+    longest = max((len(line) for line in lines), default=0)
+    return max(_NARROWEST, longest * _CHARACTER + 2 * _MARGIN + _BADGE), _LINE * len(lines) + _MARGIN + 4
+
+
+def source(drawn: Mapping[str, Any]) -> str:
+    """The text that Graphviz is given: `n0` and sizes, `n0->n1`, and clusters by number."""
+    number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
+    lines = [
+        "digraph{rankdir=TB;nodesep=.35;ranksep=.45;node[shape=box,fixedsize=true];edge[arrowhead=none];"
+    ]
+    frames: dict[str, list[int]] = {}
+    for index, part in enumerate(drawn["parts"]):
+        width, height = size_of(part)
+        lines.append(f"n{index}[width={width / POINTS:.3f},height={height / POINTS:.3f}];")
+        if part.get("frame"):
+            frames.setdefault(part["frame"], []).append(index)
+    for at, members in enumerate(frames.values()):
+        lines.append(f"subgraph cluster{at}{{margin={_FRAME:.0f};{';'.join(f'n{one}' for one in members)};}}")
+    lines += [
+        f"n{number[arc['from']]}->n{number[arc['to']]};"
+        for arc in drawn["arcs"]
+        if arc["from"] in number and arc["to"] in number
+    ]
+    return "\n".join([*lines, "}"])
+
+
+class Layouts:
+    """The layouts that were made, kept in a folder; without one they are made each time."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder, self._program = folder, shutil.which("dot")
+        self._making: dict[str, asyncio.Future[Layout | None]] = {}
+        self._known: dict[str, Layout] = {}
+
+    async def of(self, drawn: Mapping[str, Any]) -> Layout | None:
+        """The layout of a graph; None where Graphviz is missing or refused, or the graph is too large."""
+        if self._program is None or not drawn["parts"] or len(drawn["parts"]) > MOST:
+            return None
+        digest = str(drawn["layout"])
+        if (known := self._known.get(digest) or self._kept(digest)) is not None:
+            return self._remember(digest, known)
+        if (making := self._making.get(digest)) is None:
+            making = self._making[digest] = asyncio.ensure_future(self._made(self._program, drawn))
+            making.add_done_callback(lambda _: self._making.pop(digest, None))
+        made = await asyncio.shield(making)
+        if made is not None:
+            self._remember(digest, made)
+            self._keep(digest, made)
+        return made
+
+    def _remember(self, digest: str, layout: Layout) -> Layout:
+        self._known[digest] = layout
+        while len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        return layout
+
+    async def _made(self, program: str, drawn: Mapping[str, Any]) -> Layout | None:
+        dot = await asyncio.create_subprocess_exec(
+            program, "-Tplain",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            preexec_fn=_limits, env={},
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(TIME + 2):
+                plain, _ = await dot.communicate(source(drawn).encode("ascii"))
+        except TimeoutError:
+            dot.kill()
+            await dot.wait()
+            return None
+        return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn) if dot.returncode == 0 else None
+
+    def _file(self, digest: str) -> Path | None:
+        is_plain = digest.isascii() and digest.isalnum()
+        return self._folder / f"{digest}.json" if self._folder is not None and is_plain else None
+
+    def _kept(self, digest: str) -> Layout | None:
+        file = self._file(digest)
+        if file is None:
+            return None
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Layout)
+        except (OSError, msgspec.DecodeError):  # not there, or half of it: it is made again
+            return None
+
+    def _keep(self, digest: str, layout: Layout) -> None:
+        file = self._file(digest)
+        if file is None:
+            return
+        with contextlib.suppress(OSError):  # it is only quicker with it
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
+                written.write(msgspec.json.encode(layout))
+            os.replace(written.name, file)
+            kept = sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+            for old in kept[:-KEPT]:
+                old.unlink(missing_ok=True)
+
+
+def _limits() -> None:
+    """Bound the program that is about to be begun."""
+    resource.setrlimit(resource.RLIMIT_CPU, (TIME, TIME))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def read_plain(text: str, count: int, drawn: Mapping[str, Any]) -> Layout | None:
+    """The layout in Graphviz's plain format; None for one that is not of these parts."""
+    width = height = 0.0
+    boxes: dict[int, Box] = {}
+    found: dict[tuple[str, str], list[tuple[Point, ...]]] = {}
+    for line in text.splitlines():
+        word, *rest = line.split(" ")
+        if word == "graph":
+            width, height = float(rest[1]) * POINTS, float(rest[2]) * POINTS
+        elif word == "node":
+            x, y, wide, high = (float(number) * POINTS for number in rest[1:5])
+            boxes[int(rest[0][1:])] = Box(*_rounded(x, height - y, wide, high))
+        elif word == "edge":
+            numbers = [float(number) * POINTS for number in rest[3 : 3 + 2 * int(rest[2])]]
+            points = tuple(_rounded(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True))
+            found.setdefault((rest[0], rest[1]), []).append(points)
+    if len(boxes) != count:
+        return None
+    curves = {key: iter(listed) for key, listed in found.items()}
+    number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
+    ways = tuple(_way(curves, number, arc) for arc in drawn["arcs"])
+    return Layout(round(width, 1), round(height, 1), tuple(boxes[index] for index in range(count)), ways)
+
+
+def _way(
+    curves: Mapping[tuple[str, str], Iterator[tuple[Point, ...]]],
+    number: Mapping[str, int],
+    arc: Mapping[str, Any],
+) -> tuple[Point, ...]:
+    """The points of an arc: those between two parts come in their order."""
+    ends = (f"n{number.get(arc['from'])}", f"n{number.get(arc['to'])}")
+    return next(curves.get(ends, iter(())), ())
+
+
+def _rounded(*numbers: float) -> Any:
+    return tuple(round(number, 1) for number in numbers)

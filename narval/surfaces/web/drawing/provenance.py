@@ -1,0 +1,57 @@
+"""The provenance of an element as a graph, in the form in which runs are drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+
+def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts and arcs of what an element was made from and of what was made of it (M24)."""
+    nodes = [*reversed(element["back"]), {**element, "from": _inputs(element), "depth": 0}, *element["on"]]
+    known = {node["eid"] for node in nodes}
+    parts = [_part(node) for node in nodes]
+    arcs = [
+        {
+            "id": f"{before}-{node['eid']}",
+            "from": str(before),
+            "to": str(node["eid"]),
+            "text": "",
+            "state": "plain",
+        }
+        for node in nodes
+        for before in node["from"]
+        if before in known
+    ]
+    shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
+        [(arc["from"], arc["to"]) for arc in arcs]
+    )
+    return {"parts": parts, "arcs": arcs, "layout": hashlib.sha256(shape.encode()).hexdigest()}
+
+
+def _inputs(element: Mapping[str, Any]) -> list[int]:
+    return list((element["origin"] or {}).get("inputs") or ())
+
+
+def _part(node: Mapping[str, Any]) -> dict[str, Any]:
+    """An element of a provenance; the one that is looked at has depth 0."""
+    origin = node["origin"] or {}
+    name = node["name"] or "forgotten"
+    made = (
+        f"{node['run_of']} · {origin.get('step')}"
+        if node.get("run_of")
+        else origin.get("file") or origin.get("by") or ""
+    )
+    group, state = ("active", "this one") if not node["depth"] else ("idle", f"{node['depth']} away")
+    return {
+        "id": str(node["eid"]),
+        "kind": "element",
+        "text": [f"{node['eid']} {name}"[:40], *([str(made)[:40]] if made else [])],
+        "target": node.get("target"),
+        "state": state,
+        "group": group,
+        "badge": "",
+        "shape": "box",
+        "frame": "",
+    }

@@ -1,0 +1,48 @@
+"""The page of the log: its newest lines, by level and by words (M51)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+
+LINES = 400
+"""So many lines are looked at, the newest."""
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+LEVEL_GROUPS = {
+    "debug": "idle", "info": "idle", "warning": "active", "error": "failed", "critical": "failed",
+}  # fmt: skip
+"""The looks of the levels of lines."""
+
+_RUN = re.compile(r"\brun (\d{1,18})\b")
+
+
+@page("/a/{agent}/log", command="narval log")
+async def log_page(visit: Visit) -> Shown:
+    """Show the newest lines of the log from a level on, with some words in them."""
+    level, words, logger = (visit.query.get(name, "") for name in ("level", "text", "logger"))
+    lines = await visit.ask("log", lines=LINES)
+    least = LEVELS.index(level) if level in LEVELS else 0
+    shown = [
+        line
+        for line in lines
+        if LEVELS.index(line["level"]) >= least
+        and words.casefold() in line["message"].casefold()
+        and logger in ("", line["logger"])
+    ]
+    values = {
+        "lines": [{**line, "runs": _RUN.findall(line["message"])[:3]} for line in reversed(shown)],
+        "left_out": len(lines) - len(shown),
+        "level": level,
+        "levels": LEVELS,
+        "level_groups": LEVEL_GROUPS,
+        "loggers": sorted({line["logger"] for line in lines}),
+        "logger": logger,
+        "text": words,
+        "here": "/log",
+    }
+    answer: list[dict[str, Any]] = shown
+    return Shown("log.html", values, answer, follows=Follows(log=True, runs=True, faults=True))

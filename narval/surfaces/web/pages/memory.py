@@ -1,0 +1,154 @@
+"""The pages of memory: a list with filters, an element with its provenance, adding, outdating (M20–M26)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from lxml import etree
+
+from narval.errors import ElementError, PatternError, RequestError
+from narval.memory.elements.element import parse
+from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.web.drawing.provenance import provenance
+from narval.surfaces.web.drawing.svg import drawing
+
+LISTED = 50
+"""So many elements are on a page."""
+
+NAMES = 40
+"""So many names are offered as filters, the most frequent."""
+
+CUT = 240
+"""So many characters of an element are in a list."""
+
+FOLDED = 200
+"""An element of more lines is folded."""
+
+FILTERS = ("xpath", "context", "current", "since", "definition")
+
+
+@page("/a/{agent}/memory", command="narval memory")
+async def memory_list(visit: Visit) -> Shown:
+    """List the elements that fit a pattern and filters, the newest first."""
+    query = {name: visit.query[name] for name in FILTERS if visit.query.get(name)}
+    wanted: dict[str, Any] = {**query, "limit": LISTED, "before": visit.number("before")}
+    if "context" in wanted:
+        wanted["context"] = visit.number("context")
+    wanted["current"] = "current" in query
+    problem: PatternError | RequestError | None = None
+    found: dict[str, Any] = {"elements": [], "tried": 0, "older": None}
+    try:
+        found = await visit.ask("elements", **wanted)
+    except (PatternError, RequestError) as error:
+        problem = error
+    facets = [] if visit.live else await visit.ask("facets", limit=NAMES)
+    url = partial(visit.url, "/memory")
+    older = url(**query, before=found["older"]) if found["older"] else ""
+    values = {
+        "elements": found["elements"],
+        "tried": found["tried"],
+        "facets": facets,
+        "query": {name: query.get(name, "") for name in FILTERS},
+        "problem": str(problem) if problem is not None else "",
+        "column": problem.column if isinstance(problem, PatternError) else 0,
+        "older": older,
+        "newest": url(**query) if "before" in visit.query else "",
+        "cut": CUT,
+        "came_from": came_from,
+        "here": "/memory",
+    }
+    return Shown(
+        "memory.html",
+        values,
+        found["elements"],
+        status=400 if problem is not None else 200,
+        links={"next": older} if older else {},
+        follows=Follows(elements=True) if "before" not in visit.query else None,
+    )
+
+
+def came_from(origin: Mapping[str, Any] | None) -> str:
+    """The origin of an element in words, but for its run."""
+    if origin is None:
+        return ""
+    people = [
+        f"{origin['by']}" if origin.get("by") else "",
+        f"from {origin['from']}" if origin.get("from") else "",
+    ]
+    file = str(origin.get("file") or "")
+    return ", ".join(filter(None, [file, *people]))
+
+
+@page("/a/{agent}/memory/{eid:int}", command="narval element {eid}")
+async def element_page(visit: Visit) -> Shown | Redirect:
+    """Show one element: its XML, who holds it, its versions, and its provenance both ways."""
+    eid = visit.path["eid"]
+    try:
+        element = await visit.ask("element", eid=eid)
+    except RequestError as error:
+        if "is a run" in str(error):
+            return Redirect(visit.url(f"/runs/{eid}"))
+        raise
+    graph = provenance(element)
+    layout = await visit.layouts.of(graph) if not visit.live else None
+    lines = indented(element["xml"]).splitlines()
+    values = {
+        "element": element,
+        "lines": lines,
+        "folded": FOLDED,
+        "drawn": graph,
+        "drawing": drawing(graph, layout, lambda part: visit.url(f"/memory/{part}"))
+        if layout is not None
+        else None,
+        "came_from": came_from,
+        "refused": "",
+        "here": "/memory",
+    }
+    return Shown("element.html", values, element, follows=Follows(elements=True))
+
+
+def indented(xml: str) -> str:
+    """An element with its children on lines of their own, where that adds no text to what it says."""
+    root = parse(xml.encode("utf-8", "surrogatepass"))
+    if not any((element.text or "").strip() and len(element) for element in root.iter()):
+        etree.indent(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+@page("/a/{agent}/memory/add", command="narval add FILE")
+async def add_page(visit: Visit) -> Shown:
+    """Show the form for an element, which may take another's place."""
+    replace = visit.number("replace")
+    text = ""
+    if replace is not None:
+        text = indented((await visit.ask("element", eid=replace))["xml"])
+    return _form(text, replace, "")
+
+
+def _form(text: str, replace: int | None, problem: str) -> Shown:
+    values = {"text": text, "replace": replace, "problem": problem, "here": "/memory"}
+    return Shown("add.html", values, None, status=400 if problem else 200)
+
+
+@act("/a/{agent}/memory/add")
+async def add_element(visit: Visit) -> Redirect | Shown:
+    """Add the elements of a text, or one in place of another (M26)."""
+    text, replace = visit.fields.get("xml"), visit.fields.get("replace")
+    number = int(replace) if replace.isdecimal() else None
+    try:
+        added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
+    except ElementError as error:
+        return _form(text, number, f"line {error.line}, column {error.column}: {error}")
+    except RequestError as error:
+        return _form(text, number, str(error))
+    return Redirect(visit.url(f"/memory/{added['eids'][0]}" if len(added["eids"]) == 1 else "/memory"))
+
+
+@act("/a/{agent}/memory/{eid:int}/outdate")
+async def outdate_element(visit: Visit) -> Redirect:
+    """Let an element count no more, for a reason that is recorded (M26)."""
+    eid = visit.path["eid"]
+    await visit.act("outdate", eids=[eid], reason=visit.fields.get("reason"))
+    return Redirect(visit.url(f"/memory/{eid}"))

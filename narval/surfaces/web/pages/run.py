@@ -1,0 +1,72 @@
+"""The page of a run: how it stands in a sentence, its graph, why, what it holds and made (M29)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import quote
+
+from narval.operations.text import article, shortened
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.web.drawing.svg import drawing, patches
+
+LINES = 100
+"""So many lines of its history are on the page of a run, the newest."""
+_HEAD = ("seq", "at", "run", "what", "agent")
+_LONGEST = 160
+
+
+@page("/a/{agent}/runs/{run:int}", command="narval show {run}")
+async def run_page(visit: Visit) -> Shown:
+    """One run: how it stands, its graph and parts, why, calls, context, the newest of its history."""
+    eid, at = visit.path["run"], visit.number("at")
+    shown, drawn, why, history = await asyncio.gather(
+        visit.ask("show", run=eid, at=at),
+        visit.ask("drawn", run=eid, at=at),
+        visit.ask("why", run=eid),
+        visit.ask("history", run=eid),
+    )
+    values = {
+        "run": shown,
+        "drawn": drawn,
+        "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
+        "why": why,
+        "history": [told(line) for line in reversed(history[-LINES:])],
+        "callers": [] if visit.live else await callers(visit, shown),
+        "article": article(shown["kind"]).capitalize(),
+        "here": "/runs",
+    }
+    is_over = shown["phase"] != "active"
+    follows = Follows(run=eid) if at is None else None
+    return Shown("run.html", values, shown, follows=follows, parts=patches(drawn), over=is_over)
+
+
+async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
+    """A graph with places, or None where there is no layout; `parts` is where the pages of its parts are."""
+    layout = await visit.layouts.of(drawn)
+    if layout is None:
+        return None
+    return drawing(drawn, layout, lambda part: visit.url(parts + quote(part, safe="")))
+
+
+async def callers(visit: Visit, shown: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs that called a run, the first of all first; at most ten."""
+    found: list[dict[str, Any]] = []
+    parent = shown.get("parent")
+    while parent and parent.get("run") and len(found) < 10:
+        caller = await visit.ask("show", run=parent["run"])
+        found.insert(0, caller)
+        parent = caller.get("parent")
+    return found
+
+
+def told(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of history with what it says besides its head, in one text."""
+    rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
+    return {**line, "told": " ".join(rest)}
+
+
+def _detail(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(text, _LONGEST)

@@ -1,0 +1,42 @@
+"""The status page: first what needs attention, then what goes on (M13, M14)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+
+LISTED = 12
+"""So many runs under way, and so many that ended, are listed."""
+
+
+@page("/a/{agent}/", command="narval status")
+async def status_page(visit: Visit) -> Shown:
+    """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
+    status, active, latest, needs = await asyncio.gather(
+        visit.ask("status"),
+        visit.ask("runs", state="active", limit=LISTED),
+        visit.ask("runs", limit=4 * LISTED),
+        visit.ask("attention"),
+    )
+    ended = [run for run in latest if run["phase"] != "active"][:LISTED]
+    values = {
+        "status": status,
+        "active": active,
+        "ended": ended,
+        "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
+        "attention": len(needs),
+        "here": "/",
+    }
+    follows = Follows(runs=True, elements=True, work=True, faults=True)
+    return Shown("status.html", values, status, follows=follows)
+
+
+def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
+    """The address of what an operation links to, as `{"run": 7}`; "" for nothing."""
+    if not link:
+        return ""
+    [(what, which)] = list(link.items())[:1]
+    places = {"run": "/runs/{}", "element": "/memory/{}", "page": "/{}"}
+    return visit.url(places[what].format(which)) if what in places else ""

@@ -1,0 +1,112 @@
+"""The site: the one table of pages and acts, and the frame around each page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from narval.errors import NarvalError
+from narval.operations.text import zone
+from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.http.application import Site
+from narval.surfaces.http.live.hub import Hub
+from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
+from narval.surfaces.http.rendering import environment
+from narval.surfaces.http.static import StaticFiles
+from narval.surfaces.web.drawing.layout import Layouts
+from narval.surfaces.web.pages import log, memory, run, run_acts, runs, search, status, work
+
+PAGES: tuple[PageRoute, ...] = (
+    status.status_page,
+    runs.run_list,
+    runs.act_on_runs,
+    run.run_page,
+    run_acts.cancel_page,
+    run_acts.cancel_run,
+    run_acts.signal_page,
+    run_acts.signal_run,
+    run_acts.start_page,
+    run_acts.start_run,
+    run_acts.tokens_page,
+    run_acts.token_act,
+    run_acts.set_environment,
+    memory.memory_list,
+    memory.add_page,
+    memory.add_element,
+    memory.element_page,
+    memory.outdate_element,
+    work.work_list,
+    work.work_item,
+    work.work_act,
+    log.log_page,
+    search.search_page,
+)
+"""All pages and acts, in the order in which they are looked up."""
+
+NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
+    ("Status", "/", READERS, "g s"),
+    ("Memory", "/memory", READERS, "g m"),
+    ("Runs", "/runs", READERS, "g r"),
+    ("Definitions", "/definitions", READERS, "g d"),
+    ("Work", "/work", EVERYBODY, "g w"),
+    ("Calendar", "/calendar", READERS, "g c"),
+    ("Errors", "/errors", READERS, "g e"),
+    ("Log", "/log", READERS, "g l"),
+)
+"""The pages that the header of every page leads to, and the keys that do (M91)."""
+
+SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js")
+"""The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
+
+GROUPS: Mapping[str, str] = {
+    "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
+}  # fmt: skip
+"""The looks of the phases of runs."""
+
+WAITED_FOR: Mapping[str, str] = {
+    "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
+    "again": "its next call", "input": "an input", "join": "other tokens", "signal": "a signal",
+    "limit": "a place", "person": "a person",
+}  # fmt: skip
+"""The words for what a part waits for."""
+
+
+def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None) -> Site:
+    """The site of the home whose daemon `find_socket` tells; what is kept for it goes into a folder."""
+    static = StaticFiles("narval.surfaces.web")
+    templates = environment("narval.surfaces.web")
+    templates.globals |= {
+        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "groups": GROUPS,
+        "waited_for": WAITED_FOR,
+    }  # fmt: skip
+    layouts = Layouts(folder / "layouts" if folder is not None else None)
+    reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
+    hub = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    return Site(reading, writing, templates, frame, static, layouts, hub)
+
+
+async def frame(visit: Visit) -> dict[str, Any]:
+    """The values that every page shows around its own (M12)."""
+    return {
+        "agent": visit.agent,
+        "base": visit.base if visit.agent else "",
+        "visitor": visit.visitor,
+        "attention": await _attention(visit),
+        "now": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "zone": zone(),
+        "live": "",
+        "here": "",
+        "command": "",
+    }
+
+
+async def _attention(visit: Visit) -> int:
+    """The number of things that need attention; none where nobody can be visit."""
+    if not visit.agent or visit.visitor.role == "person":
+        return 0
+    try:
+        return len(await visit.ask("attention"))
+    except NarvalError:
+        return 0
