@@ -213,6 +213,10 @@ class DatabaseAgent(AgentStore):
         """Kind, name and digest of the current versions of definitions."""
         return self._all(CurrentRow, "current versions")
 
+    def versions_of(self, name: str) -> list[DefinitionRow]:
+        """All versions of the definitions of a name."""
+        return list(map(_definition, self._all(VersionRow, "versions of definition", name)))
+
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
         rows = self._all(VersionRow, "definition", digest, error=UnreadableError)

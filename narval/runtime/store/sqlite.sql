@@ -470,6 +470,11 @@ SELECT definitions.digest, definitions.kind, definitions.name, definitions.path,
 FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text
 WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.current) ORDER BY definitions.loaded, definitions.kind, definitions.name;
 
+-- name: versions of definition
+SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current
+FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text
+WHERE definitions.agent = ? AND definitions.name = ?;
+
 -- name: definition
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current
 FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text

@@ -92,6 +92,10 @@ class HistoryReader(Protocol):
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""
 
+    def versions_of(self, name: str) -> list[DefinitionRow]:
+        """All versions of the definitions of a name, of whatever kind."""
+        return [row for row in self.definitions(None) if row.name == name]
+
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
 
