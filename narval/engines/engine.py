@@ -191,4 +191,6 @@ def tokens_of(engine: Engine) -> HasTokens:
 
 def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
     """The run, and the part of it, from which this one was begun again; None if it was not."""
-    return engine.resumed_from(state) if isinstance(engine, Retryable) else None
+    known = getattr(engine, "resumed_from", None)  # a test of the protocol costs forty times as much
+    found: tuple[int, str] | None = known(state) if known is not None else None
+    return found

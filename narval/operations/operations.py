@@ -22,6 +22,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "send", "letters", "resend", "drop_letter",
     ),
+    "attention.attention": ("attention",),
+    "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),

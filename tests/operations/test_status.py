@@ -12,6 +12,7 @@ import narval as library
 from narval import __version__
 from narval.operations.daemon.status import SHOWN
 from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import status as shown
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import daemon, data, make_home, until, well
 
@@ -110,7 +111,7 @@ def test_a_long_section_says_how_much_it_leaves_out(agent: Agent, capsys: pytest
     for _ in range(answers.MOST_LINES + 2):
         agent.start("s.inner")
     agent.until_idle()
-    answers.status(agent.ask("status"))
+    shown.status(agent.ask("status"))
     lines = capsys.readouterr().out.splitlines()
     assert "and 2 more: --json tells all" in lines
     many = answers.MOST_LINES + 2

@@ -88,6 +88,11 @@ def people_in(state: WorkState) -> set[str]:
     return found
 
 
+def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
+    """True of an open item that nobody may answer now (P24)."""
+    return state.claim is None and not _look(definition, state, at, view).eligible()
+
+
 def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:
     """True if a person is shown what others have answered (P27)."""
     return state.over or definition.rules.open_votes or person in state.votes

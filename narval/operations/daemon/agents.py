@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from narval.engines.engine import HeedsPeople
+from narval.engines.registry import engine_of_run
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
 from narval.operations import json_forms
@@ -16,6 +19,7 @@ from narval.operations.documents import elements_in
 from narval.operations.lookup import command
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.run_table import MOST_FAILURES
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.active_memory import resident
 from narval.runtime.daemon.agents.agent_host import AgentHost
@@ -29,18 +33,35 @@ from narval.runtime.messages.envelope import ELEMENT, unseal
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow, MessageRow
 from narval.runtime.store.letters import KeptLetter
 
+A_DAY = 86_400.0
+
 
 @operation("read")
-async def agents(daemon: Daemon) -> list[dict[str, Any]]:
-    """The agents, the home's own first: their states and what they hold, those in memory their memory too."""
-    own = {"name": daemon.files.settings.name, "state": ACTIVE, "why": None, "next": None}
-    rows = daemon.agents.rows.all()
+async def agents(daemon: Daemon, limit: int | None = None, after: str | None = None) -> list[dict[str, Any]]:
+    """The agents, the home's own first, then by name: their states and what they hold; of those in memory
+    also what is under way, what failed within a day, open work, faults, and the memory they take (M58).
+
+    `limit` and `after` a name are a page, for which those that are passive cost their rows alone: what they
+    hold is null.
+    """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    rows, own_name = daemon.agents.rows, daemon.files.settings.name
+    own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
+    first = [{**own, **_held(daemon, rows.own)}] if after is None else []
+
+    def follows(name: str) -> bool:
+        return after in (None, own_name) or name > str(after)
+
+    if limit is not None:
+        names = sorted(filter(follows, rows.names()))
+        return [*first, *(_form(daemon, rows[name]) for name in names[: limit - len(first)])]
     elements, active = Counter[int](), Counter[int]()
-    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if rows else ():
+    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if len(rows) else ():
         elements[agent] += number
         active[agent] += runs
-    first = {**own, **_held(daemon.agents.rows.own.agent)}
-    return [first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in rows)]
+    there = sorted((row for row in rows.all() if follows(row.name)), key=attrgetter("name"))
+    return [*first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in there)]
 
 
 @operation("read")
@@ -246,9 +267,10 @@ def _form(
     due = json_forms.moment(row.wake_at)
     form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
     if host is not None:
-        return {**form, **_held(host.agent)}
+        return {**form, **_held(daemon, host)}
     calls = daemon.agents.at_work.calls.count(row.id)
-    return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0}
+    unknown = dict.fromkeys(("failed", "asked", "faults"))
+    return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0, **unknown}
 
 
 def _said(settings: AgentSettings) -> dict[str, Any]:
@@ -262,13 +284,29 @@ def _said(settings: AgentSettings) -> dict[str, Any]:
     return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
 
 
-def _held(agent: AgentState) -> dict[str, Any]:
-    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment."""
-    due = agent.clockwork.timers.next()
+def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
+    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment; how
+    many runs failed within a day, items of work are open, faults its files have.
+    """
+    agent, since = host.agent, daemon.rounds.clock.now() - A_DAY
+    due, failures = agent.clockwork.timers.next(), agent.runs.latest_failures(MOST_FAILURES)
+    is_own = host is daemon.agents.rows.own
+    files = daemon.files.own(None) if is_own else daemon.files.followers.of(host.name)
     return {
         "elements": len(agent.memory),
         "runs": len(agent.runs.active),
         "calls": sum(len(run.calls) for run in agent.runs.active.values()),
         "resident": resident(agent),
+        "failed": sum((run.ended or 0.0) > since for run in failures),
+        "asked": _asked_of_people(agent),
+        "faults": len(files.faults),
         **({"next": json_forms.moment(due)} if due is not None else {}),
     }
+
+
+def _asked_of_people(agent: AgentState) -> int:
+    """The number of open items of work."""
+    kinds = {kind: number for (kind, phase), number in agent.runs.counts.items() if phase == "active"}
+    return sum(
+        number for kind, number in kinds.items() if number and isinstance(engine_of_run(kind), HeedsPeople)
+    )

@@ -17,6 +17,7 @@ from typing import Any
 from narval import __version__
 from narval.definitions.remote_calls import called
 from narval.operations import json_forms
+from narval.operations.attention.attention import attention
 from narval.operations.lookup import inbox_of, standing_of
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
@@ -31,7 +32,7 @@ SHOWN = 5
 
 @operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
-    """The daemon's activity, since when it runs, and the latest failures."""
+    """The daemon's activity, since when it runs, what needs attention, and the latest failures."""
     agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.since) if alive else known
@@ -39,6 +40,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
         "home": str(home.path) if home is not None else None,
+        "attention": await attention(daemon),
         "name": daemon.name,
         **standing_of(daemon),
         "version": __version__,

@@ -9,10 +9,12 @@ from typing import Any
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
+from narval.engines.engine import resumed_from
 from narval.engines.events import Matched, Returned
 from narval.errors import ActionError
 from narval.memory.elements import changes
 from narval.memory.elements.element import Origin
+from narval.memory.elements.failure_element import FAILURE
 from narval.memory.lineage import in_force
 from narval.runtime.agent.agent import OVER_LIMIT, AgentState
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, StartRun
@@ -141,6 +143,10 @@ class TurnEffects:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
         end_run(self._transaction, run, command)
+        if run.caller is None and command.phase != "cancelled" and run.state is not None:
+            again = resumed_from(run.engine, run.state)
+            if again is not None:
+                _settle_failure(self._transaction, again[0])
 
     # --- outside ----------------------------------------------------------------------------------------
 
@@ -180,6 +186,17 @@ _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not N
 _AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
 _AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
 _DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
+
+
+def _settle_failure(transaction: Transaction, run: int) -> None:
+    """Let the failure of a run count no more: a retry of it is over well, or has told of its own (M52)."""
+    memory = transaction.agent.memory
+    for eid in reversed(list(memory.contexts.of(run))):
+        found = memory.element(eid)
+        origin = found.origin if found is not None and found.name == FAILURE else None
+        if origin is not None and (origin.run, origin.call) == (run, ""):
+            outdate(transaction, (eid,))
+            break
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:

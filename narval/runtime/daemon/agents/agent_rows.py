@@ -61,6 +61,10 @@ class AgentRows:
         rows = ((name, known) for name, known in self._rows.items())
         return sorted(known if isinstance(known, AgentRow) else stored[name] for name, known in rows)
 
+    def names(self) -> Iterator[str]:
+        """The names of the agents besides the home's own."""
+        return iter(self._rows)
+
     def numbers(self) -> Iterator[int]:
         """The numbers of the agents besides the home's own."""
         return (known if isinstance(known, int) else known.agent for known in self._rows.values())

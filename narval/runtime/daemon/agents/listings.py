@@ -1,8 +1,8 @@
-"""Listings: indexes of the runs of a kind, made when somebody first asks, then kept in step (P83)."""
+"""Listings: indexes of what an agent has, made when somebody first asks, then kept in step (P83)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
 from narval.runtime.agent.agent import AgentState
@@ -19,6 +19,7 @@ class Listing(Protocol):
 
 
 Made = TypeVar("Made", bound=Listing)
+Kept = TypeVar("Kept")
 
 
 class Listings:
@@ -26,7 +27,7 @@ class Listings:
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
-        self._made: dict[str, Any] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def of(self, kind: str, make: Callable[[], Made]) -> Made:
         """The index of a kind, up to date: at first of all runs, then of those that have changed."""
@@ -43,4 +44,11 @@ class Listings:
             else:
                 found.put(eid, run.definition, run.state)
         altered.clear()
+        return found
+
+    def kept(self, make: Callable[[AgentState], Kept]) -> Kept:
+        """An index that keeps itself in step when it is asked, made once of the agent."""
+        if make not in self._made:
+            self._made[make] = make(self._agent)
+        found: Kept = self._made[make]
         return found

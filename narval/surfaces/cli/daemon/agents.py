@@ -6,7 +6,7 @@ import click
 
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import status
 from narval.surfaces.cli.render.tables import AGENTS, table
 from narval.surfaces.cli.session import Session
 
@@ -30,6 +30,8 @@ narval agents remove ada --now"""
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
 @click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
 @click.option("--now", is_flag=True, help="With remove: although runs of it are under way.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Of the list, only the first N.")
+@click.option("--after", metavar="NAME", help="Of the list, only what follows this agent.")
 @click.option("--collection", "collections", multiple=True, metavar="C", help="With add: what it follows.")
 def agents(
     session: Session,
@@ -38,6 +40,8 @@ def agents(
     reason: str,
     now: bool,
     collections: tuple[str, ...],
+    limit: int | None,
+    after: str | None,
 ) -> None:
     """List the agents of the home, or change which there are.
 
@@ -49,7 +53,7 @@ def agents(
     The home's own agent is always active. Any other command asks another with --agent NAME.
     """
     if act is None:
-        rows = session.ask("agents")
+        rows = session.ask("agents", limit=limit, after=after)
         session.give(rows, lambda found: table(AGENTS, found))
         return
     if name is None:
@@ -57,7 +61,7 @@ def agents(
     if (reason and act != "suspend") or (now and act != "remove") or (collections and act != "add"):
         raise click.UsageError("--reason goes with suspend, --now with remove, --collection with add")
     if act == "show":
-        session.give(session.ask("show_agent", name=name), answers.agent)
+        session.give(session.ask("show_agent", name=name), status.agent)
         return
     if act == "suspend":
         answer = session.ask("suspend", name=name, reason=reason)

@@ -10,6 +10,7 @@ from narval.errors import DaemonGoneError
 from narval.operations.text import clean, fault_line
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import status as status_shown
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @command("status", example="narval status")
 def status(session: Session) -> None:
     """Tell if the daemon is alive, and what it does."""
-    session.give(session.ask("status"), answers.status)
+    session.give(session.ask("status"), status_shown.status)
 
 
 @command("reload", example="narval reload", alters=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -21,17 +21,12 @@ from narval.operations.text import (
     moment_exactly,
     moment_there,
     shortened,
-    size,
     took,
     zone,
 )
 from narval.surfaces.cli.render.tables import (
-    CALLS,
     CALLS_OF_RUN,
-    LATER,
-    LIMITS,
     PARTS,
-    RUNS,
     SNIPPET,
     Column,
     came_from,
@@ -65,7 +60,7 @@ def run(shown: Row) -> None:
         if shown.get(key):
             click.echo()
             table(columns, shown[key])
-    _section("", CALLS_OF_RUN, shown.get("calls", ()))
+    section("", CALLS_OF_RUN, shown.get("calls", ()))
 
 
 def _caller(parent: Row) -> str:
@@ -83,84 +78,18 @@ def fault_of(error: Row) -> str:
     return clean(f"{error['type']}{where}: {error['message']} (element {error['eid']})")
 
 
-def status(shown: Row) -> None:
-    """Write the status of a daemon."""
-    executor, kinds = shown["executor"], shown["kinds"]
-    alive = shown["state"] == "running"
-    given_up, left = executor.get("given_up"), shown.get("calls_left")
-    under_way = f"{executor['running']} running, {executor['queued']} queued"
-    since = alive and f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
-    waiting = f"{counted(left, 'call waits', 'calls wait')} for the next start" if left else None
-    fields(
-        [
-            ("home", shown["home"]),
-            ("agent", f"{clean(shown['agent'])}, {_standing(shown)}" if "agent_state" in shown else None),
-            ("daemon", _DAEMON[shown["state"]](shown)),
-            ("since", since or None),
-            ("agents", _counts(shown["agents"]) if "agents" in shown else None),
-            ("runs", _counts(shown["runs"])),
-            *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
-            ("waiting", _waits_of(shown)),
-            ("elements", f"{shown['elements']:,}"),
-            ("store", _store_of(shown)),
-            ("calls", under_way if alive else waiting),
-            ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
-            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
-            (
-                "inbox",
-                _inbox_of(shown.get("inbox"), f"agents/{name}" if (name := shown.get("agent")) else None),
-            ),
-        ]
-    )
-    _section("", CALLS, shown["calls"])
-    _section("to come:", LATER, shown["later"])
-    _section("failed of late:", RUNS, shown["failures"])
-
-
-def agent(shown: Row) -> None:
-    """Write what counts for an agent."""
-    settings = {name: value for name, value in shown["settings"].items() if value not in (None, {}, [])}
-    why = f": {clean(shown['why'])}" if shown["why"] else ""
-    click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
-    fields(
-        [
-            ("folder", shown["folder"]),
-            ("inbox", _inbox_of(shown["inbox"], shown["folder"])),
-            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
-            *((name, clean(_setting(name, value))) for name, value in settings.items()),
-        ]
-    )
-    _section("", LIMITS, shown["limits"])
-
-
-_DURATIONS = ("forget_after", "idle_after", "keep")
-
-
-def _setting(name: str, value: Any) -> str:
-    """A setting as people read it."""
-    if name in _DURATIONS:
-        return duration(value)
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {_setting(key, inner)}" for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_setting("", inner) for inner in value)
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
 SUSPENDED = "suspended"
 MOST_LINES = 10
 """The most lines of a section that are shown."""
-_SURVIVES = {"crash": "a crash", "power": "a loss of power"}
-_WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
 
 
-def _standing(shown: Row) -> str:
+def standing(shown: Row) -> str:
     """The state of an agent, and why it is suspended."""
     why = f": {clean(shown['agent_why'])}" if shown["agent_why"] else ""
     return f"{shown['agent_state']}{why}"
 
 
-def _section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Write a table below the others, with a line on the rows it leaves out."""
     if not rows:
         return
@@ -168,47 +97,6 @@ def _section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None
     table(columns, rows[:MOST_LINES])
     if len(rows) > MOST_LINES:
         click.echo(f"and {len(rows) - MOST_LINES} more: --json tells all")
-
-
-def _counts(phases: Row) -> str:
-    return ", ".join(f"{count} {phase}" for phase, count in phases.items())
-
-
-def _alive(shown: Row) -> str:
-    held = f", {size(shown['memory'])}" if shown.get("memory") else ""
-    return f"narval {shown['version']} {shown['state']}, pid {shown['pid']}{held}"
-
-
-def _held(shown: Row) -> str:
-    return f"none listens, but program {shown['pid']} holds the home: it is starting, ending, or a command"
-
-
-_DAEMON: Mapping[str, Callable[[Row], str]] = {
-    "running": _alive, "held": _held, "stopped": lambda shown: "none runs",
-}  # fmt: skip
-
-
-def _store_of(shown: Row) -> str:
-    return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
-
-
-def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
-    """The trouble of an inbox, or ""; a file that is about to be added is none."""
-    if not inbox:
-        return ""
-    waiting = ", ".join(inbox["taken"][:MOST_LINES])
-    waits = f"; {waiting} waits for that" if waiting else ""
-    stuck = [f"stuck: {inbox['stuck']}{waits}"] if inbox["stuck"] else []
-    refused = (
-        [f"{inbox['refused']} refused, in {f'{folder}/' if folder else ''}inbox/refused"]
-        if inbox["refused"]
-        else []
-    )
-    return "; ".join(stuck + refused)
-
-
-def _waits_of(shown: Row) -> str:
-    return ", ".join(f"{number} {_WAITED_FOR[what]}" for what, number in shown["waits"].items() if number)
 
 
 def history_line(line: Row) -> str:
@@ -275,7 +163,7 @@ def why(answer: Row) -> Iterator[str]:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
     if answer.get("agent_state") == SUSPENDED:
         how = f"`narval agents resume {clean(answer['agent'])}`"
-        yield f"nothing goes on while {clean(answer['agent'])} is {_standing(answer)}; {how}"
+        yield f"nothing goes on while {clean(answer['agent'])} is {standing(answer)}; {how}"
     for wait in waiting:
         yield from _wait(wait)
 

@@ -59,6 +59,11 @@ _STATES = {
 }
 
 
+def _not_none(key: str) -> Callable[[Row], object]:
+    """The cell of a number, empty for 0."""
+    return lambda row: row[key] or ""
+
+
 def _of(key: str) -> Callable[[Row], object]:
     return lambda row: "" if row.get(key) is None else row[key]
 
@@ -242,6 +247,7 @@ CALLS_OF_RUN = (
 AGENTS = (
     *_plain_columns(agent="name", state="state"),
     *(Column(title, _of(title), right=True) for title in ("elements", "runs", "calls")),
+    *(Column(title, _not_none(title), right=True) for title in ("failed", "asked", "faults")),
     Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("why", _of("why")),

@@ -1,0 +1,143 @@
+"""The operation `attention`: all that somebody should see to, gravest first (M13).
+
+It costs what is active or open, and shows of everything the first of it, with how many more there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from narval.engines.engine import HeedsPeople
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error
+from narval.operations import json_forms
+from narval.operations.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
+from narval.operations.attention.sentence import SHOWN, Form, item
+from narval.operations.lookup import files_of
+from narval.operations.registry import operation
+from narval.operations.text import counted, fault_line, size
+from narval.runtime.agent.agent import AgentState
+from narval.runtime.agent.transaction import ERRORS
+from narval.runtime.daemon.daemon import Daemon
+
+LOOKED_AT = 200
+"""So many elements, the newest, are looked at for what sources gave."""
+
+A_DAY = 86_400.0
+
+DISK_LEFT = 256 * 2**20
+"""Bytes: a disk with less room, or with less than a hundredth of it, is nearly full."""
+
+
+@operation("read")
+async def attention(daemon: Daemon) -> list[dict[str, Any]]:
+    """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
+
+    `what` is one of `disk file incident overdue nobody outlived person source`, `grave` one of `high`,
+    `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
+    """
+    rows = await open_rows(daemon)
+    overdue, waiting = _work(daemon)
+    wrong = [*_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
+    return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *waiting]
+
+
+def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
+    """The work of people that something is wrong with, and that which waits for them."""
+    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+        return [], []
+    from narval.operations.work.attention import open_work  # here: most homes ask nobody
+
+    return open_work(daemon)
+
+
+def _disk(daemon: Daemon) -> Iterator[Form]:
+    """The disk that the store lies on, if it is nearly full."""
+    if daemon.home is None or daemon.files.settings.store:
+        return
+    found = os.statvfs(daemon.home.path)
+    left, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    if left < max(DISK_LEFT, whole / 100):
+        text = f"the disk of the home is nearly full: {size(left)} of {size(whole)} are left; make room there"
+        yield item("disk", "high", f"{text}, or nothing can be recorded", {"page": "status"})
+
+
+def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
+    """The faults of files."""
+    since = {row.newest.definition: min(row.of.values())[0] for row in rows.values()}
+    faults = [json_forms.fault(fault) for fault in sorted(files_of(daemon).faults)]
+    link = {"page": "definitions"}
+    for fault in faults[:SHOWN]:
+        yield item("file", "high", fault_line(fault), link, since.get(fault["path"]))
+    if len(faults) > SHOWN:
+        more = counted(len(faults) - SHOWN, "more fault")
+        yield item("file", "high", f"{more} of files: `narval check` tells them", link)
+
+
+def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
+    """The rows of incidents that are no faults of files, the one with the latest first."""
+    found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
+    found.sort(key=lambda pair: -next(reversed(pair[1].of)))
+    for id, row in found[:SHOWN]:
+        yield item("incident", "high", _told(row), {"incident": id}, next(iter(row.of.values()))[0])
+    if len(found) > SHOWN:
+        more = counted(len(found) - SHOWN, "more sort")
+        yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
+
+
+def _told(row: IncidentRow) -> str:
+    """A row of incidents in a sentence."""
+    found, count = row.newest, len(row.of)
+    if found.what != RUN:
+        times = f"{counted(count, 'error')} " if count > 1 else ""
+        about = f"{found.definition}: " if found.definition else ""
+        return f"{times}{about}{found.type}: {found.message}"
+    runs = f"{counted(count, 'run')} of {found.definition} failed" if count > 1 else _one(row)
+    at = f" at {found.part}" if found.part else ""
+    return f"{runs}{at}: {found.type}: {found.message}"
+
+
+def _one(row: IncidentRow) -> str:
+    [(_, run)] = row.of.values()
+    return f"run {run} of {row.newest.definition} failed"
+
+
+def _calls(daemon: Daemon) -> Iterator[Form]:
+    """Calls that outlived their time limit."""
+    given_up = daemon.executor.counts.given_up
+    if given_up:
+        text = f"{counted(given_up, 'call')} outlived the time limit, and may go on until the daemon ends"
+        yield item("outlived", "middle", text, {"page": "status"})
+
+
+def _sources(daemon: Daemon) -> Iterator[Form]:
+    """Sources that told of trouble within a day, and have given nothing since, as far as one looks back."""
+    agent, outside_id = daemon.agent, daemon.host.dispatcher.outside_id
+    calls = {}
+    for run in agent.runs.active.values():
+        for call in run.calls.values():
+            asked = daemon.executor.find(outside_id(call.call))
+            if asked is not None and asked.call.is_source:
+                calls[call.call] = (run, call.name)
+    index, since = agent.memory.index, daemon.rounds.clock.now() - A_DAY
+    errors = _given(agent, islice(index.newest_named(ERRORS), LOOKED_AT) if calls else (), calls)
+    given = _given(agent, islice(index.newest(None), LOOKED_AT) if errors else (), errors)
+    for id, error in errors.items():
+        if error.added >= since and given.get(id, error) is error:
+            run, name = calls[id]
+            kind, message, _ = read_error(error)
+            text = f"{name} in run {run.eid} of {run.name} tells of trouble: {kind}: {message}"
+            yield item("source", "middle", text, {"run": run.eid}, error.added)
+
+
+def _given(agent: AgentState, newest_first: Iterable[int], calls: Container[str]) -> dict[str, Element]:
+    """The newest of these elements that each of some calls gave."""
+    found: dict[str, Element] = {}
+    for eid in newest_first:
+        element = agent.memory.element(eid)
+        if element is not None and element.origin is not None and element.origin.call in calls:
+            found.setdefault(element.origin.call, element)
+    return found

@@ -1,0 +1,122 @@
+"""The command `errors`: incidents are listed, acknowledged, and tried again (M52, M53)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narval.operations.text import Row, clean, counted, moment
+from narval.surfaces.cli.command import NOT_WELL, command, command_group
+from narval.surfaces.cli.render.tables import Column, fields, table
+from narval.surfaces.cli.session import Session
+
+_BARS = "·▁▂▃▄▅▆▇█"
+
+
+def _bars(row: Row) -> str:
+    """The counts of the days as a line of bars."""
+    counts = [day["count"] for day in row["days"]]
+    most = max(counts)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
+
+
+INCIDENTS = (
+    Column("incident", lambda row: row["incident"]),
+    Column("is", lambda row: "" if row["state"] == "open" else row["state"]),
+    Column("count", lambda row: row["count"], right=True),
+    Column("last", lambda row: moment(row["last"]), is_moment=True),
+    Column("14 days", _bars),
+    Column("newest", lambda row: row["newest"][0], right=True),
+    Column("where", lambda row: " ".join(filter(None, (row["definition"], row["part"])))),
+    Column("type", lambda row: row["type"]),
+    Column("message", lambda row: row["message"], most=200),
+)
+
+
+@command_group("errors", example="narval errors\nnarval errors --all\nnarval errors show 3f9c01ab")
+@click.option("--all", "every", is_flag=True, help="Those that were dealt with too.")
+def errors(session: Session, every: bool) -> None:
+    """List errors that nobody has dealt with.
+
+    They are runs that failed, errors outside runs, and files with faults. Alike ones are one row. They are
+    listed until they were retried well, acknowledged, or their file is good.
+    """
+    session.give(session.ask("incidents", every=every), lambda rows: _listed(rows, every))
+
+
+def _listed(rows: list[dict[str, Any]], every: bool) -> None:
+    table(INCIDENTS, rows)
+    if not rows:
+        click.echo("no errors are known" if every else "no errors are open", err=True)
+
+
+@command("show", example="narval errors show 3f9c01ab")
+@click.argument("incident")
+def show(session: Session, incident: str) -> None:
+    """Show one row: its message in full, its runs or elements, who acknowledged it."""
+    (found,) = session.ask("incidents", incident=incident)
+    session.give(found, _shown)
+
+
+def _shown(row: Row) -> None:
+    known = row["acknowledged"]
+    of_runs = row["what"] == "run"
+    who = f"{known['by'] or 'a program'}, {moment(known['at'])}: {clean(known['reason'])}" if known else None
+    fields(
+        [
+            ("incident", row["incident"]),
+            ("is", row["state"]),
+            ("acknowledged", who),
+            ("of", row["definition"]),
+            ("part", row["part"]),
+            ("type", row["type"]),
+            ("message", row["message"]),
+            ("count", row["count"]),
+            ("first", moment(row["first"])),
+            ("last", moment(row["last"])),
+            ("runs" if of_runs else "elements", ", ".join(map(str, row["newest"]))),
+        ]
+    )
+
+
+@command(
+    "acknowledge", example="narval errors acknowledge 3f9c01ab --reason 'the printer was off'", alters=True
+)
+@click.argument("incident")
+@click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
+def acknowledge(session: Session, incident: str, reason: str) -> None:
+    """Deal with a row by saying why nothing more is to be done.
+
+    An element `acknowledged` tells of it, and who said so. A new incident like these opens the row again.
+    """
+    answer = session.ask("acknowledge", incident=incident, reason=reason)
+    session.give(
+        answer, lambda found: click.echo(f"{counted(found['count'], 'incident')}: element {found['element']}")
+    )
+
+
+@command("retry", example="narval errors retry 3f9c01ab", alters=True)
+@click.argument("incident")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=1000, metavar="N", help="The newest N of them."
+)
+@click.pass_context
+def retry(context: click.Context, /, session: Session, incident: str, limit: int) -> None:
+    """Begin the runs of a row again, each from the part that failed.
+
+    The exit status is 1 when one of them cannot be begun again.
+    """
+    answer = session.ask("retry_incident", incident=incident, limit=limit)
+    session.give(answer, _retried)
+    context.exit(NOT_WELL if any(row["error"] for row in answer) else 0)
+
+
+def _retried(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        became = f"begins again as {row['retry']}" if row["retry"] else f"is not begun again: {row['error']}"
+        click.echo(clean(f"run {row['run']} {became}"))
+
+
+for _below in (show, acknowledge, retry):
+    errors.add_command(_below)
