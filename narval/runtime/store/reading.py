@@ -205,17 +205,13 @@ class DatabaseAgent(AgentStore):
             histories.setdefault(entry.run, RunHistory(None, [])).entries.append(entry)
         return histories
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._all(VersionRow, "definitions", current)))
+        return list(map(_definition, self._all(VersionRow, "definitions", current, name)))
 
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""
         return self._all(CurrentRow, "current versions")
-
-    def versions_of(self, name: str) -> list[DefinitionRow]:
-        """All versions of the definitions of a name."""
-        return list(map(_definition, self._all(VersionRow, "versions of definition", name)))
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -86,15 +86,11 @@ class HistoryReader(Protocol):
         """
         return {}
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
-        """The current versions; all others (False); or all (None)."""
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+        """The current versions; all others (False); or all (None); with a name, those of it."""
 
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""
-
-    def versions_of(self, name: str) -> list[DefinitionRow]:
-        """All versions of the definitions of a name, of whatever kind."""
-        return [row for row in self.definitions(None) if row.name == name]
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -181,8 +181,9 @@ def _reading() -> dict[str, Statement]:
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "entries under way": _under_way(journal).where(journal.c.seq > _last_saved()),
         "snapshots under way": _under_way(snapshots),
-        "definitions": _with_texts(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
-        "versions of definition": _with_texts(definitions).where(_is(versions.name)),
+        "definitions": _with_texts(definitions, "loaded", "kind", "name").where(
+            _narrowed(versions.current), _narrowed(versions.name)
+        ),
         "definition": _with_texts(definitions).where(_is(versions.digest)),
         "current versions": select(versions.kind, versions.name, versions.digest).where(
             _is(versions.agent), versions.current
