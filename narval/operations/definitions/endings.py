@@ -27,7 +27,7 @@ class Endings(NamedTuple):
     over: dict[Key, list[Run]]
 
     def phases(self, key: Key) -> dict[str, int]:
-        """How many of the last runs of a definition ended how."""
+        """The number of the last runs of a definition that ended in each phase."""
         return dict(Counter(run.phase for run in self.over.get(key, ())))
 
 
