@@ -14,10 +14,11 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _WHERE = {
     "init": "daemon.homes", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
-    "reload": "daemon.control", "agents": "daemon.agents", "check": "daemon.homes",
+    "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
-    "element": "monitor.elements", "send": "memory", "letters": "memory",
+    "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
+    "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "work": "work.command", "people": "monitor.people",
