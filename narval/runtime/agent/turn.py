@@ -155,12 +155,8 @@ class Turn:
     def fire(self, run_eid: int, wake: str, due: float) -> None:
         """Tell a run that its timer fired, if it still waits for that; it was due at a moment."""
         run = self.agent.runs.active.get(run_eid)
-        if run is None or wake not in run.wakes:
-            return
-        if self.at - due <= LATE_AFTER or self.agent.clockwork.fresh >= LATE_KEPT:
-            self.tell(run_eid, TimerFired(0, 0.0, wake))
-        else:
-            _fire_late(self, run, wake, due)
+        if run is not None and wake in run.wakes:
+            (_fire if self.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and let its deferred commands take effect."""
@@ -247,10 +243,17 @@ class Turn:
         return bool(why)
 
 
+def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
+    turn.tell(run.eid, TimerFired(0, 0.0, wake))
+
+
 def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
     """Tell a run that its timer fired, and note that it came late."""
+    if turn.agent.clockwork.fresh >= LATE_KEPT:
+        _fire(turn, run, wake, due)
+        return
     part = next((wait.id for wait in _waits(run) if wait.until == due), "")
-    turn.tell(run.eid, TimerFired(0, 0.0, wake))
+    _fire(turn, run, wake, due)
     to_come = (wait for wait in _waits(run) if wait.what == "time" and wait.id == part)
     dropped = any((wait.until or 0.0) > turn.at for wait in to_come)
     turn.agent.clockwork.note_late(due, turn.at, run.eid, run.name, part, dropped=dropped)
