@@ -11,6 +11,7 @@ import pytest
 import narval
 from narval.errors import RequestError
 from tests.surfaces.cli.command_line import data, well
+from tests.surfaces.cli.command_line import narval as command
 
 MODULE = """
 from narval import action, Input
@@ -135,7 +136,7 @@ def test_M27_M34_M37_the_command_line_has_them(tmp_path: Path) -> None:
     (tmp_path / "order.xml").write_text("<order/>")
     well(home, "add", tmp_path / "order.xml")
     run = data(home, "start", "r.walk")["eid"]
-    well(home, "run", "--until-idle")
+    command(home, "run", "--until-idle")
     assert "→ one" in well(home, "history", run, "--replay")
     assert data(home, "history", run, "--replay", "--limit", "1")["more"]
     assert "kept" in well(home, "retry", run, "--dry")

@@ -67,7 +67,7 @@ def _apply(engine: Engine, entry: Unfolded) -> None:
 
 
 def _stands(engine: Engine, entry: Unfolded) -> Stands:
-    """How each part and each arc stands, by its id."""
+    """The way that each part and each arc stands, by its id."""
     drawn = form(graph_of(engine, entry.definition, entry.state))
     return {
         "parts": {part["id"]: [part["state"], part["group"], part["badge"]] for part in drawn["parts"]},
@@ -96,7 +96,7 @@ def _told(entry: Unfolded) -> Row:
 
 
 def _words(event: Row) -> str:
-    """What happened, in words: nothing of what somebody answered is told."""
+    """The event in words: nothing of what somebody answered is told."""
     by = f" by {event['by']}" if event.get("by") else ""
     match event["what"]:
         case "Started":

@@ -94,28 +94,28 @@ def show(
     """
     if as_xml + as_graph + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --graph, --dot and --svg exclude each other")
-    method = "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot or svg is not None else "show"
-    if run.isdecimal():
-        answer = session.ask(method, run=int(run), at=at)
-    elif method in ("drawn", "graph"):
-        answer = session.ask(method, definition=run, at=at)
-    else:
+    as_dot = as_dot or svg is not None
+    if not (run.isdecimal() or as_graph or as_dot):
         raise click.BadParameter(
             f"{run!r} is not the number of a run; of a definition there is --graph, --dot and --svg.",
             param_hint="'RUN|NAME'",
         )
+    about: dict[str, Any] = {"run": int(run)} if run.isdecimal() else {"definition": run}
+    answer = session.ask(
+        "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot else "show", **about, at=at
+    )
     if as_graph:
         from narval.surfaces.cli.render.graphs import graph
 
         session.give(answer, graph)
     elif as_xml:
         session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
-    elif as_dot:
-        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
         from narval.surfaces.cli.render.svg import svg as drawn
 
         svg.write(drawn(answer["dot"]))
+    elif as_dot:
+        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     else:
         session.give(answer, answers.run)
 
