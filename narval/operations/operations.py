@@ -23,6 +23,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "send", "letters", "resend", "drop_letter",
     ),
     "attention.attention": ("attention",),
+    "attention.calendar": ("calendar",),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.changed": ("changed",),
