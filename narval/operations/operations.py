@@ -23,6 +23,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "send", "letters", "resend", "drop_letter",
     ),
     "attention.attention": ("attention",),
+    "attention.calendar": ("calendar",),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.changed": ("changed",),
@@ -56,6 +57,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tasks.records": ("task_passed", "task_log", "task_time"),
     "daemon.dataflows": ("remembered", "forget_remembered"),
     "definitions.listing": ("definitions", "actions"),
+    "definitions.one": ("definition",),
+    "definitions.versions": ("versions", "difference"),
     "processes": (
         "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
         "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
