@@ -20,7 +20,7 @@ _WHERE = {
     "element": "monitor.elements", "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
-    "work": "work.command", "people": "monitor.people",
+    "work": "work.command", "people": "monitor.people", "hooks": "monitor.hooks",
     "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",
