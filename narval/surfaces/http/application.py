@@ -67,10 +67,11 @@ class Site:
         frame: Callable[[Visit], Awaitable[dict[str, Any]]],
         static: StaticFiles,
         layouts: Placing,
+        follow: Follower | None = None,
     ) -> None:
         self.reading, self.writing, self.templates = reading, writing, templates
         self._frame, self.static, self._layouts = frame, static, layouts
-        self.follow: Follower | None = None
+        self.follow = follow
 
     def visit(
         self,

@@ -7,16 +7,19 @@ and secrets are not shown (M71, M75). A page can be rendered whole, or a block o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, Template
 
 from narval.definitions.reading.durations import duration
 from narval.operations import text
 from narval.source.secrets import without_secrets
+
+MACROS = "macros.html"
+"""The template whose macros all others know as `m`."""
 
 LIVE = "live_"
 """The start of the names of blocks that are made anew while a page is open (M60)."""
@@ -30,7 +33,6 @@ def environment(package: str) -> Environment:
     made = Environment(
         loader=PackageLoader(package),
         autoescape=True,
-        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=visible,
@@ -60,12 +62,19 @@ def rendered(template: Template, values: Mapping[str, Any]) -> str:
 
 def block(template: Template, name: str, values: Mapping[str, Any]) -> str:
     """One block of a page."""
-    return "".join(template.blocks[name](template.new_context(dict(values))))
+    return _blocks(template, [name], values)[name]
 
 
 def live_blocks(template: Template, values: Mapping[str, Any]) -> dict[str, str]:
     """The blocks of a page that are made anew while it is open, by name."""
-    return {name: block(template, name, values) for name in template.blocks if name.startswith(LIVE)}
+    return _blocks(template, [name for name in template.blocks if name.startswith(LIVE)], values)
+
+
+def _blocks(template: Template, names: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
+    """Blocks by themselves: as in a whole page, `m` has the macros."""
+    macros = template.environment.get_template(MACROS).make_module(dict(values))
+    context = template.new_context({**values, "m": macros})
+    return {name: "".join(template.blocks[name](context)) for name in names}
 
 
 # --- words --------------------------------------------------------------------------------------------------

@@ -11,15 +11,27 @@ from narval.errors import NarvalError
 from narval.operations.text import zone
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
+from narval.surfaces.http.live.hub import Hub
 from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import log, memory, run, search, status, work
+from narval.surfaces.web.pages import log, memory, run, run_acts, runs, search, status, work
 
 PAGES: tuple[PageRoute, ...] = (
     status.status_page,
+    runs.run_list,
+    runs.act_on_runs,
     run.run_page,
+    run_acts.cancel_page,
+    run_acts.cancel_run,
+    run_acts.signal_page,
+    run_acts.signal_run,
+    run_acts.start_page,
+    run_acts.start_run,
+    run_acts.tokens_page,
+    run_acts.token_act,
+    run_acts.set_environment,
     memory.memory_list,
     memory.add_page,
     memory.add_element,
@@ -33,17 +45,20 @@ PAGES: tuple[PageRoute, ...] = (
 )
 """All pages and acts, in the order in which they are looked up."""
 
-NAVIGATION: tuple[tuple[str, str, tuple[Role, ...]], ...] = (
-    ("Status", "/", READERS),
-    ("Memory", "/memory", READERS),
-    ("Runs", "/runs", READERS),
-    ("Definitions", "/definitions", READERS),
-    ("Work", "/work", EVERYBODY),
-    ("Calendar", "/calendar", READERS),
-    ("Errors", "/errors", READERS),
-    ("Log", "/log", READERS),
+NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
+    ("Status", "/", READERS, "g s"),
+    ("Memory", "/memory", READERS, "g m"),
+    ("Runs", "/runs", READERS, "g r"),
+    ("Definitions", "/definitions", READERS, "g d"),
+    ("Work", "/work", EVERYBODY, "g w"),
+    ("Calendar", "/calendar", READERS, "g c"),
+    ("Errors", "/errors", READERS, "g e"),
+    ("Log", "/log", READERS, "g l"),
 )
-"""The pages that the header of every page leads to."""
+"""The pages that the header of every page leads to, and the keys that do (M91)."""
+
+SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js")
+"""The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
 GROUPS: Mapping[str, str] = {
     "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
@@ -62,14 +77,14 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     """The site of the home whose daemon `find_socket` tells; what is kept for it goes into a folder."""
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
-    scripts = [name for name in static.names if name.endswith(".js") and not name.startswith("_")]
     templates.globals |= {
-        "static": static.url, "scripts": scripts, "navigation": NAVIGATION, "groups": GROUPS,
+        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "groups": GROUPS,
         "waited_for": WAITED_FOR,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
-    return Site(reading, writing, templates, frame, static, layouts)
+    hub = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    return Site(reading, writing, templates, frame, static, layouts, hub)
 
 
 async def frame(visit: Visit) -> dict[str, Any]:

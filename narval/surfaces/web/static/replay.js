@@ -175,6 +175,12 @@ const begin = () => {
 
   const present = async () => {
     stop();
+    if (box.dataset.at && !document.body.dataset.live) {  // the page shows a moment: the present is another one
+      const url = new URL(location.href);
+      url.searchParams.delete("at");
+      location.assign(url);
+      return;
+    }
     await load();
     if (!film.entries.length) return;
     show(film.entries.length - 1);

@@ -1,0 +1,146 @@
+"""The hub: all streams of a program within their bounds, and the pages and questions behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.http.live.followed import FollowedPage
+from narval.surfaces.http.live.picture import StreamEvent, message
+from narval.surfaces.http.live.questions import Questions
+from narval.surfaces.http.live.response import StreamResponse
+from narval.surfaces.http.live.stream import PageStream
+from narval.surfaces.http.page import VISITOR, PageRoute, Shown, Visitor
+from narval.surfaces.http.rendering import live_blocks
+
+OF_A_SESSION = 4
+"""Streams of a session: browsers allow six connections to a host, over all its tabs."""
+
+IN_ALL = 200
+"""Streams of a program."""
+
+LINGER = 5.0
+"""Seconds for which a page that nobody has open is kept up to date, as who reloads it comes back at once."""
+
+
+class _OpenPage(NamedTuple):
+    """A page that is followed, whose form the token in it belongs to, its task, and the news it needs."""
+
+    follower: FollowedPage
+    token: str
+    task: asyncio.Task[None]
+    agent: str
+
+
+class Hub:
+    """Answers those who follow pages; `connect` makes a connection to the daemon, limited to looking."""
+
+    def __init__(self, templates: Environment, connect: Callable[[], AsyncClient]) -> None:
+        self._templates, self._connect = templates, connect
+        self._pages: dict[tuple[str, ...], _OpenPage] = {}
+        self._questions: dict[str, tuple[Questions, asyncio.Task[None]]] = {}
+        self._of_session: dict[str, list[PageStream]] = {}
+
+    @property
+    def streams(self) -> int:
+        """The number of streams that are open."""
+        return sum(map(len, self._of_session.values()))
+
+    async def __call__(self, request: Request, route: PageRoute, again: Callable[[], Any]) -> Response:
+        """The stream of a page, or why there is none."""
+        visitor = request.scope.get(VISITOR) or Visitor("", "", "reader")
+        own = self._of_session.get(visitor.session, [])
+        while len(own) >= OF_A_SESSION:
+            own.pop(0).end(message("superseded"), at_once=True)
+        if self.streams >= IN_ALL:
+            return PlainTextResponse(f"{IN_ALL} pages are followed already; this one is read without.", 503)
+        agent = str(request.path_params.get("agent", ""))
+        key = (request.url.path, request.url.query, visitor.role, visitor.person)
+        page = self._pages.get(key)
+        if page is not None and page.task.done():
+            self._questions[agent][0].followers.discard(page.follower)
+            page = None
+        if page is None:
+            page = self._pages[key] = self._follow(agent, visitor, again)
+        stream = page.follower.join(_last_seen(request))
+        self._of_session.setdefault(visitor.session, own).append(stream)
+        return StreamResponse(
+            stream, lambda: self._left(key, visitor.session, stream), _Written(page.token, visitor.token)
+        )
+
+    async def close(self) -> None:
+        """End all streams and all that keeps them."""
+        for streams in self._of_session.values():
+            for stream in streams:
+                stream.end(at_once=True)
+        tasks = [page.task for page in self._pages.values()]
+        tasks += [task for _, task in self._questions.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- pages ----------------------------------------------------------------------------------------------
+
+    def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _OpenPage:
+        async def made() -> tuple[Shown, Mapping[str, Any]]:
+            shown, values = await again()
+            return shown, live_blocks(self._templates.get_template(shown.template), values)
+
+        questions = self._asked(agent)
+        follower = FollowedPage(made, lambda: questions.turn)
+        task = asyncio.create_task(follower.run())
+        questions.add(follower)
+        return _OpenPage(follower, visitor.token, task, agent)
+
+    def _asked(self, agent: str) -> Questions:
+        if agent not in self._questions:
+            questions = Questions(self._connect(), agent)
+            self._questions[agent] = questions, asyncio.create_task(questions.run())
+        return self._questions[agent][0]
+
+    def _left(self, key: tuple[str, ...], session: str, stream: PageStream) -> None:
+        """Forget a stream that has ended, and after a while what nobody else needs."""
+        own = self._of_session.get(session, [])
+        if stream in own:
+            own.remove(stream)
+        if not own:
+            self._of_session.pop(session, None)
+        page = self._pages.get(key)
+        if page is not None and stream in page.follower.streams:
+            page.follower.streams.remove(stream)
+            if not page.follower.streams:
+                asyncio.get_running_loop().call_later(LINGER, self._forget, key, page)
+
+    def _forget(self, key: tuple[str, ...], page: _OpenPage) -> None:
+        if page.follower.streams or self._pages.get(key) is not page:
+            return
+        del self._pages[key]
+        page.task.cancel()
+        questions, task = self._questions[page.agent]
+        questions.followers.discard(page.follower)
+        if not questions.followers:
+            del self._questions[page.agent]
+            task.cancel()
+
+
+class _Written:
+    """Messages in the words of one session: forms in them have its token, not that of who came first."""
+
+    def __init__(self, given: str, own: str) -> None:
+        self._given, self._own = given, own
+
+    def __call__(self, messages: Sequence[StreamEvent]) -> str:
+        text = "".join(one.frame() for one in messages)
+        return text.replace(self._given, self._own) if self._given and self._own else text
+
+
+def _last_seen(request: Request) -> int | None:
+    """The turn of the last message that the page got before, as its browser says."""
+    said = request.headers.get("last-event-id", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None

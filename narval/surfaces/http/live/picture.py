@@ -1,0 +1,54 @@
+"""Pictures of a page: what of it may change, and the messages that make one of another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from narval.surfaces.http.page import Patch
+
+
+class StreamEvent(NamedTuple):
+    """An event of a stream: its name, its data as JSON, and the turn that a reconnect begins from."""
+
+    name: str
+    data: str = "null"
+    turn: int | None = None
+
+    def frame(self) -> str:
+        """The message as it is sent."""
+        head = "" if self.turn is None else f"id: {self.turn}\n"
+        return f"{head}event: {self.name}\ndata: {self.data}\n\n"
+
+
+class Picture(NamedTuple):
+    """The content of the regions of a page by their ids, and the parts of its graph by theirs."""
+
+    regions: Mapping[str, str]
+    parts: Mapping[str, Patch]
+
+
+NOTHING = Picture({}, {})
+
+
+def picture(regions: Mapping[str, str], parts: Sequence[Patch]) -> Picture:
+    """The picture of these regions and parts."""
+    return Picture(regions, {part.id: part for part in parts})
+
+
+def message(name: str, data: Any = None, turn: int | None = None) -> StreamEvent:
+    """A message with plain data."""
+    return StreamEvent(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")), turn)
+
+
+def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]:
+    """The messages that tell a page that shows one picture what another one has; the last names the turn."""
+    regions = {name: text for name, text in after.regions.items() if before.regions.get(name) != text}
+    parts = [part for name, part in after.parts.items() if before.parts.get(name) != part]
+    told: list[StreamEvent] = []
+    if regions:
+        told.append(message("regions", regions))
+    if parts:
+        told.append(message("parts", [(part.id, part.state, part.group, part.badge) for part in parts]))
+    return [*told[:-1], told[-1]._replace(turn=turn)] if told else []

@@ -1,0 +1,83 @@
+"""The answer to who follows a page: messages as they come, and a sign of life where none comes.
+
+Nothing here looks again and again if there is something to do: a page on which nothing changes costs a ping
+in fifteen seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from narval.surfaces.http.live.picture import StreamEvent
+from narval.surfaces.http.live.stream import PageStream
+
+PING = 15.0
+"""Seconds after which a silent stream shows that it is alive; of one whose page has gone, it learns so."""
+
+PATIENCE = 30.0
+"""Seconds within which a page must take what is sent to it (M61)."""
+
+RETRY = 1000
+"""Milliseconds after which a browser asks anew that was hung up on."""
+
+
+class _SlowError(Exception):
+    """A page does not take what it is sent."""
+
+
+class StreamResponse(Response):
+    """Sends a stream until it ends, its page has gone, or does not take what is sent; then calls `ended`.
+
+    `written` puts messages into the words of this one page.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, stream: PageStream, ended: Callable[[], None], written: Callable[[Sequence[StreamEvent]], str]
+    ) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._stream, self._ended, self._written = stream, ended, written
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer (ASGI)."""
+        listening = asyncio.create_task(self._listen(receive))
+        try:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            await self._send(send, f"retry: {RETRY}\n\n")
+            while text := await self._next():
+                await self._send(send, text)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except _SlowError:
+            pass  # an answer that is left unfinished is hung up on by the server
+        finally:
+            listening.cancel()
+            self._ended()
+
+    async def _next(self) -> str:
+        """The next messages, or a ping; "" at the end."""
+        try:
+            async with asyncio.timeout(PING):
+                return self._written(await self._stream.take())
+        except TimeoutError:
+            return ": still here\n\n"
+
+    async def _send(self, send: Send, text: str) -> None:
+        """Send a text. Raises _SlowError where nothing is taken."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        except TimeoutError:
+            raise _SlowError from None
+
+    async def _listen(self, receive: Receive) -> None:
+        """Wait until the page has gone."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._stream.end(at_once=True)

@@ -1,0 +1,72 @@
+"""The stream of one open page: a short queue, and all anew for one that is too slow (M61)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from narval.surfaces.http.live.picture import StreamEvent
+
+QUEUE = 32
+"""So many messages wait for a page at most."""
+
+
+class PageStream:
+    """The queue to one page; `everything` gives all that it would show now, None before that is known.
+
+    One whose page `has_all` is told only what comes; any other one begins with everything.
+    """
+
+    def __init__(
+        self, everything: Callable[[], Sequence[StreamEvent] | None], *, has_all: bool = False
+    ) -> None:
+        self._everything = everything
+        self._queue: deque[StreamEvent] = deque()
+        self._wants_all, self._has_ended = not has_all, False
+        self._news = asyncio.Event()
+        self._news.set()
+
+    def offer(self, messages: Sequence[StreamEvent]) -> None:
+        """Have messages sent in their order; where that are too many, everything anew instead of them."""
+        if self._has_ended or self._wants_all:
+            return
+        self._queue.extend(messages)
+        if len(self._queue) > QUEUE:
+            self._queue.clear()
+            self._wants_all = True
+        self._news.set()
+
+    def look(self) -> None:
+        """Look again if there is something to send, as everything may be known by now."""
+        self._news.set()
+
+    def end(self, last: StreamEvent | None = None, *, at_once: bool = False) -> None:
+        """Send what waits, or nothing of it, then a last message, and no more."""
+        if at_once:
+            self._queue.clear()
+            self._wants_all = False
+        if not self._has_ended and last is not None:
+            self._queue.append(last)
+        self._has_ended = True
+        self._news.set()
+
+    async def take(self) -> Sequence[StreamEvent]:
+        """Wait for messages and take them; none once the stream has ended."""
+        while True:
+            self._news.clear()
+            if (all_of_it := self._all_anew()) is not None:
+                self._queue.extendleft(reversed(all_of_it))
+            if self._queue:
+                taken = tuple(self._queue)
+                self._queue.clear()
+                return taken
+            if self._has_ended:
+                return ()
+            await self._news.wait()
+
+    def _all_anew(self) -> Sequence[StreamEvent] | None:
+        found = self._everything() if self._wants_all else None
+        if found is not None:
+            self._wants_all = False
+        return found
