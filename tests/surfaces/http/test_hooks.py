@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,13 @@ from starlette.testclient import TestClient
 
 from narval.errors import DaemonGoneError, ElementError, RequestError
 from narval.memory.elements.canonical import canonical_given
+from narval.runtime.home.home import Home
+from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.hook_bodies import BodyError, of_form, of_json, of_xml
 from narval.surfaces.http.hooks import Hooks, hook_route
+from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.sessions import Sessions
+from tests.acceptance.home import make
 
 TOKEN = "5f0c6c0e6a5b4d57"
 HOOK = {
@@ -156,9 +162,7 @@ def test_without_its_token_nothing_is_taken_and_no_body_is_read(
     assert TOKEN not in answer.text
 
 
-@pytest.mark.parametrize(
-    "path", ["/hook/other", "/hook/..", "/hook/%2e%2e%2fbuild", "/hook/"]
-)
+@pytest.mark.parametrize("path", ["/hook/other", "/hook/..", "/hook/%2e%2e%2fbuild", "/hook/"])
 def test_a_hook_that_is_not_there_is_not_found(client: TestClient, daemon: FakeDaemon, path: str) -> None:
     assert client.post(path, content=b"{}", follow_redirects=False).status_code == 404
     assert daemon.taken == []
@@ -225,3 +229,21 @@ def test_an_error_of_the_daemon_is_told(
     client.post("/hook/build", content=b"{}")
     daemon.raises = error
     assert client.post("/hook/build", content=b"{}").status_code == status
+
+
+# --- from the guard to memory -------------------------------------------------------------------------------
+
+
+def test_what_is_sent_to_the_monitor_is_in_memory_once_it_is_answered(tmp_path: Path) -> None:
+    digest = HOOK["sha256"]
+    home = make(tmp_path / "home", settings=f'[hooks.build]\nsha256 = "{digest}"\nelement = "build"\n')
+    with home.running():
+        guarded = pages(Home(home.home), tmp_path / "web", WebPlace(7457), Sessions(tmp_path / "web"))
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "webhook-id": "7"}
+        with TestClient(guarded, base_url="http://127.0.0.1:7457", headers=headers) as client:
+            answers = [client.post("/hook/build", content=b'{"n": 1}').json() for _ in range(2)]
+            foreign = client.post("/hook/build", content=b"{}", headers={"host": "evil.example"})
+        (row,) = home.ask("memory", "build")
+    assert answers == [{"eid": row["eid"], "again": False}, {"eid": row["eid"], "again": True}]
+    assert (row["xml"], row["origin"]["hook"]) == (f'<build n="1" eid="{row["eid"]}"/>', "build")
+    assert foreign.status_code == 400
