@@ -19,7 +19,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.runtime.agent.run import Run
-from narval.runtime.home.hooks import ORIGIN
+from narval.runtime.home.agents.webhooks import ORIGIN
 from narval.runtime.system.clock import utc
 from narval.source.secrets import without_secrets
 

@@ -13,7 +13,7 @@ from narval.operations.documents import raise_if_over_limit, raise_if_refused
 from narval.operations.registry import operation
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.hooks import ORIGIN
+from narval.runtime.home.agents.webhooks import ORIGIN
 
 KEYS = 1024
 """So many keys of senders are remembered of a webhook, the latest."""
