@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -119,10 +119,11 @@ class VolatileAgent(AlwaysNew):
         """All runs, oldest first."""
         return sorted(map(RunRow._make, self._runs.values()), key=attrgetter("eid"))
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
         """The entries of a run."""
-        advances = self._journals.get(run, [])
-        for entry in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
+        advances, of = self._journals.get(run, []), attrgetter("seq")
+        newer = advances[bisect_right(advances, after, key=of) :] if before is None else []
+        for entry in newer or reversed(advances[: bisect_left(advances, before or 0, key=of)]):
             data = encode_entry(entry.event, entry.changes, entry.commands)
             yield JournalRow(run, entry.seq, entry.event.at, data)
 
@@ -130,9 +131,10 @@ class VolatileAgent(AlwaysNew):
         """The last state kept of a run."""
         return self._snapshots.get(run)
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions."""
-        return [row for row in self._definitions.values() if current is None or row.current == current]
+        rows = self._definitions.values()
+        return [row for row in rows if current in (None, row.current) and name in (None, row.name)]
 
     def versions(self) -> list[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""

@@ -184,9 +184,11 @@ class DatabaseAgent(AgentStore):
         """All runs, oldest first."""
         return self._all(RunRow, "runs")
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
         """The entries of a run."""
-        return iter(self._all(JournalRow, "entries of run", run, after, error=UnreadableError))
+        asked = ("entries of run", run, after) if before is None else ("entries before", run, before)
+        for rows in self._tables.stream(asked[0], self.agent, *asked[1:]):
+            yield from typed(JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""
@@ -205,9 +207,9 @@ class DatabaseAgent(AgentStore):
             histories.setdefault(entry.run, RunHistory(None, [])).entries.append(entry)
         return histories
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._all(VersionRow, "definitions", current)))
+        return list(map(_definition, self._all(VersionRow, "definitions", current, name)))
 
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""
