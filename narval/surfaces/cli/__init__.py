@@ -14,7 +14,7 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _WHERE = {
     "init": "daemon.homes", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
-    "reload": "daemon.control", "agents": "daemon.agents", "check": "daemon.homes",
+    "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "element": "monitor.elements", "send": "memory", "letters": "memory",

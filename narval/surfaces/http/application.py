@@ -33,6 +33,8 @@ from narval.surfaces.http.page import (
 from narval.surfaces.http.rendering import block, rendered
 from narval.surfaces.http.static import StaticFiles
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+
 FRAGMENT = "x-fragment"
 """The header by which a script asks for one block of a page."""
 
@@ -96,12 +98,15 @@ class Site:
 
 def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
     """The routes of Starlette for pages and acts; those with `.json` and `/live` stand before the pages."""
-    acts = [Mounted(route.path, _act(route, site), methods=["POST"]) for route in routes if route.is_act]
+
+    def found(path: str, route: PageRoute, endpoint: Endpoint, method: str = "GET") -> Mounted:
+        return Mounted(path, _permitted(route, site, endpoint), methods=[method])
+
+    acts = [found(route.path, route, _act(route, site), "POST") for route in routes if route.is_act]
     looks = [route for route in routes if not route.is_act]
-    data = [Mounted(f"{route.path}.json", _data(route, site), methods=["GET"]) for route in looks]
-    live = [Mounted(f"{route.path.rstrip('/')}/live", _live(route, site), methods=["GET"]) for route in looks]
-    pages = [Mounted(route.path, _look(route, site), methods=["GET"]) for route in looks]
-    return [*acts, *data, *live, *pages]
+    data = [found(f"{route.path}.json", route, _data(route, site)) for route in looks]
+    live = [found(f"{route.path.rstrip('/')}/live", route, _live(route, site)) for route in looks]
+    return [*acts, *data, *live, *(found(route.path, route, _look(route, site)) for route in looks)]
 
 
 def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **settings: Any) -> Starlette:
@@ -130,7 +135,20 @@ def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: 
     return site.visit(_visitor(request), request.path_params, query, fields=fields, live=live)
 
 
-def _look(route: PageRoute, site: Site) -> Callable[[Request], Any]:
+def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
+    """The endpoint of a route for those alone whose role may have it (M66)."""
+
+    async def checked(request: Request) -> Response:
+        role = _visitor(request).role
+        if role in route.roles:
+            return await endpoint(request)
+        may = " and ".join({"person": "people"}.get(one, f"{one}s") for one in route.roles)
+        return await _told(site, request, 403, f"This is for {may}; you are a {role} on these pages.")
+
+    return checked
+
+
+def _look(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit = _visit(request, site)
         return await _answer(request, site, visit, route, await route.handler(visit))
@@ -138,7 +156,7 @@ def _look(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _data(route: PageRoute, site: Site) -> Callable[[Request], Any]:
+def _data(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         shown = await route.handler(_visit(request, site))
         if isinstance(shown, Redirect):
@@ -152,7 +170,7 @@ def _data(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _live(route: PageRoute, site: Site) -> Callable[[Request], Any]:
+def _live(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if site.follow is None:
             return Response(status_code=404)
@@ -169,7 +187,7 @@ def _live(route: PageRoute, site: Site) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _act(route: PageRoute, site: Site) -> Callable[[Request], Any]:
+def _act(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
         return await _answer(request, site, visit, route, await route.handler(visit))

@@ -107,13 +107,22 @@ def _count(faults: list[Fault]) -> str:
     return f"{found}, {counted(warnings, 'warning')}" if warnings else found
 
 
-@command("service", example="narval service > ~/.config/systemd/user/narval.service")
-def service(session: Session) -> None:
-    """Write a systemd unit that runs the daemon of this home.
+_UNITS = """\
+narval service > ~/.config/systemd/user/narval.service
+narval service --web > ~/.config/systemd/user/narval-web.service"""
+
+
+@command("service", example=_UNITS)
+@click.option("--web", is_flag=True, help="The unit of `narval web`, beside that of the daemon.")
+def service(session: Session, web: bool) -> None:
+    """Write a systemd unit that runs the daemon of this home, or serves its pages.
 
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; `loginctl enable-linger` has it run without one.
     """
     from narval.surfaces.cli.render.systemd_unit import unit
 
-    session.give({"unit": unit(session.home)}, lambda found: click.echo(found["unit"], nl=False))
+    session.give(
+        {"unit": unit(session.home, "web" if web else "run")},
+        lambda found: click.echo(found["unit"], nl=False),
+    )

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,15 +35,16 @@ Summary = dict[str, Any]
 STANDARD_ERROR = 2
 
 
-@command("run", example="narval run\nnarval run --until-idle --timeout 60")
+@command("run", example="narval run\nnarval run --web\nnarval run --until-idle --timeout 60")
 @click.option(
     "--until-idle",
     is_flag=True,
     help="End when nothing can go on without something from outside; the exit status is 1 if a run failed.",
 )
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="End after S seconds.")
+@click.option("--web", is_flag=True, help="Keep `narval web` at work beside it.")
 @click.pass_context
-def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None) -> None:
+def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None, web: bool) -> None:
     """Run the daemon in the foreground.
 
     SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
@@ -55,7 +56,8 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
 
     home, began = session.home, time.monotonic()
     with _log_on_standard_error():
-        summary = asyncio.run(_work(home, _ready(session), until_idle=until_idle, timeout=timeout))
+        beside = _web(session) if web else None
+        summary = asyncio.run(_work(home, _ready(session), beside, until_idle=until_idle, timeout=timeout))
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
@@ -63,9 +65,17 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
 
 
 async def _work(
-    home: Home, ready: Callable[[Summary, int], None], *, until_idle: bool, timeout: float | None
+    home: Home,
+    ready: Callable[[Summary, int], None],
+    beside: Callable[[], Coroutine[Any, Any, None]] | None,
+    *,
+    until_idle: bool,
+    timeout: float | None,
 ) -> Summary | None:
-    """Serve the home until the daemon ends; its summary, or None when it was ended at once."""
+    """Serve the home until the daemon ends; its summary, or None when it was ended at once.
+
+    What is to run `beside` it begins when it is ready, and is cancelled at its end.
+    """
     import asyncio
 
     from narval.operations.daemon import requests as operations
@@ -81,16 +91,20 @@ async def _work(
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
         daemon.stop.announce_to(manager.stopping)
         summary = partial(operations.summary, daemon)
-        alive = asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))
+        others = [asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))]
         try:
             with _signals(daemon, work, manager):
                 ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
                 manager.ready(summary())
                 resume()
+                if beside is not None:
+                    others.append(asyncio.create_task(beside()))
                 await asyncio.wait([work])
         finally:
-            alive.cancel()
             work.cancel()
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
         return None if work.cancelled() else work.result()
 
 
@@ -158,6 +172,13 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
+
+
+def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
+    """The pages beside the daemon (M3); their line goes to standard error where the output is JSON."""
+    from narval.surfaces.cli.daemon.kept import keep_web
+
+    return partial(keep_web, session.home, STANDARD_ERROR if session.as_json else None)
 
 
 def _ready(session: Session) -> Callable[[Summary, int], None]:

@@ -1,4 +1,6 @@
-"""The unit with which the user's systemd runs the daemon of a home: what ships, with the paths filled in."""
+"""The units with which the user's systemd runs the daemon of a home and its pages: as shipped, with the paths
+filled in.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,16 @@ import sys
 from narval.runtime.home.home import Home
 from narval.runtime.home.shipped import shipped
 
+UNITS = {"run": "narval.service", "web": "narval-web.service"}
+"""The unit of each command that is a service."""
 
-def unit(home: Home, program: str = sys.executable) -> str:
-    """The text of the unit for a home."""
-    text = (shipped() / "etc" / "narval.service").read_text(encoding="utf-8")
-    words = (program, "-m", "narval", "--home", str(home.path), "run")
-    command = "ExecStart=" + " ".join(map(_quoted, words))
-    return "\n".join(command if line.startswith("ExecStart=") else line for line in text.splitlines()) + "\n"
+
+def unit(home: Home, command: str = "run", program: str = sys.executable) -> str:
+    """The text of the unit of a command for a home."""
+    text = (shipped() / "etc" / UNITS[command]).read_text(encoding="utf-8")
+    words = (program, "-m", "narval", "--home", str(home.path), command)
+    started = "ExecStart=" + " ".join(map(_quoted, words))
+    return "\n".join(started if line.startswith("ExecStart=") else line for line in text.splitlines()) + "\n"
 
 
 def _quoted(word: str) -> str:

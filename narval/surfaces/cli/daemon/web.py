@@ -1,0 +1,199 @@
+"""The command web: the pages of a home in a browser, and who is logged in to them (M2, M65)."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.errors import OperatorError
+from narval.operations.text import clean, moment
+from narval.runtime.system.logins import login
+from narval.surfaces.cli.command import command, command_group
+from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.startup_gc import resume
+
+if TYPE_CHECKING:
+    import socket
+
+    from narval.surfaces.http.place import Place
+    from narval.surfaces.http.sessions import Sessions
+
+_ELSEWHERE = (
+    "expected a port of this machine: the pages are served to it alone. For others have a proxy that speaks "
+    "TLS serve them: --socket PATH --behind https://NAME"
+)
+
+_EXAMPLE = """\
+narval web
+narval web --port 8080 --open
+narval web --socket /run/narval/web.sock --behind https://narval.example.org
+narval web login ann
+narval web sessions --end 7"""
+
+
+class _Port(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """A port; an address is refused, with what to do instead."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails for anything else."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65_536):
+            self.fail(f"{_ELSEWHERE}; got {text!r:.80}", param, ctx)
+        return int(text)
+
+
+@command_group("web", example=_EXAMPLE)
+@click.option("--port", type=_Port(), metavar="N", help="The port, of this machine alone.")
+@click.option("--socket", "path", type=click.Path(path_type=Path), metavar="PATH", help="A Unix socket.")
+@click.option("--behind", metavar="URL", help="With --socket: the https address of a proxy that serves it.")
+@click.option("--open", "opens", is_flag=True, help="Open the login link in a browser.")
+@click.option("--kept", is_flag=True, hidden=True)  # by `narval run --web`: ends when its input does
+def web(
+    session: Session, port: int | None, path: Path | None, behind: str | None, opens: bool, kept: bool
+) -> None:
+    """Serve the pages of this home to a browser, or say who is logged in to them.
+
+    It is a program beside the daemon, which it asks, and may be ended and started while that works. Without
+    an option it listens on this machine alone, at a port of its own choice, and prints the address with a
+    link to log in, which holds once and for ten minutes. `login` makes another link, `sessions` lists who is
+    logged in, and ends a session.
+    """
+    if behind and path is None:
+        raise click.UsageError("--behind goes with --socket: nobody else may reach what the proxy forwards")
+    if path is not None and port is not None:
+        raise click.UsageError("expected --port or --socket, got both")
+    gc.disable()  # until it is ready
+    import asyncio
+
+    from narval.surfaces.cli.daemon import serving
+    from narval.surfaces.http.address import note
+    from narval.surfaces.http.address import serving as holding
+
+    session.home.prepare()
+    sessions = _sessions(session)
+    with ExitStack() as stack:
+        noted = stack.enter_context(holding(_folder(session)))
+        place, sockets = _place(stack, port, path, behind)
+
+        def ready() -> None:
+            note(noted, place.address)
+            link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
+            told = {"address": place.address or str(path), "login": link}
+            session.give(told, lambda found: click.echo(_told(found)))
+            resume()
+            if link and opens:
+                import webbrowser
+
+                asyncio.get_running_loop().run_in_executor(None, webbrowser.open, link)
+
+        pages = serving.pages(session.home, _folder(session), place, sessions)
+        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept))
+
+
+def _told(found: dict[str, str]) -> str:
+    """The one line about where the pages are."""
+    where = clean(f"narval web answers at {found['address']}")
+    if found["login"]:
+        return f"{where}; log in, once and within ten minutes: {found['login']}"
+    return f"{where}; log in by a link: narval web login"
+
+
+def _place(
+    stack: ExitStack, port: int | None, path: Path | None, behind: str | None
+) -> tuple[Place, list[socket.socket]]:
+    """The place that is served, and the sockets that listen there. Raises OperatorError."""
+    from narval.surfaces.http.place import Place
+    from narval.surfaces.http.server import loopback, unix_socket
+
+    if path is not None:
+        place = Place.behind_proxy(behind) if behind else Place()
+        return place, [stack.enter_context(unix_socket(path, for_group=bool(behind)))]
+    sockets = loopback(port)
+    for one in sockets:
+        stack.enter_context(one)
+    return Place(sockets[0].getsockname()[1]), sockets
+
+
+def _in_journal() -> bool:
+    """True under a service manager, whose journal is no place for a link that lets somebody in."""
+    from narval.runtime.system.systemd import is_journal
+
+    return is_journal(1)
+
+
+def _folder(session: Session) -> Path:
+    from narval.surfaces.http.sessions import FOLDER
+
+    return session.home.var / FOLDER
+
+
+def _sessions(session: Session) -> Sessions:
+    from narval.surfaces.http.sessions import Sessions
+
+    session.home.prepare()
+    return Sessions(_folder(session))
+
+
+# --- who is logged in -----------------------------------------------------------------------------------
+
+
+@command("login", example="narval web login\nnarval web login ann")
+@click.argument("person", metavar="[PERSON]", required=False)
+def log_in(session: Session, person: str | None) -> None:
+    """Print a link that lets a person in, once and within ten minutes.
+
+    Without PERSON it is for you: for who has your login in etc/people.toml.
+    """
+    from narval.surfaces.http.address import known
+    from narval.surfaces.http.place import login_address
+    from narval.surfaces.http.sessions import own_person
+
+    people = session.ask("people")
+    found = _named(people, person) if person else own_person(people, login(os.getuid()))
+    if found is None:
+        told = ", ".join(row["person"] for row in people)
+        who = f"nobody is called {person!r:.80}" if person else f"nobody has the login {login(os.getuid())}"
+        raise OperatorError(f"{who} in etc/people.toml; name one of {told}: narval web login PERSON")
+    address = known(_folder(session))
+    link = login_address(address, _sessions(session).new_link(found))
+    session.give({"person": found, "login": link}, lambda told: click.echo(told["login"]))
+
+
+def _named(people: list[dict[str, Any]], name: str) -> str | None:
+    return next((row["person"] for row in people if row["person"] == name), None)
+
+
+_SESSIONS = (
+    Column("session", lambda row: row["session"], right=True),
+    Column("person", lambda row: row["person"]),
+    Column("role", lambda row: row["role"]),
+    Column("begun", lambda row: moment(row["begun"]), is_moment=True),
+    Column("last seen", lambda row: moment(row["seen"])),
+)
+
+
+@command("sessions", example="narval web sessions\nnarval web sessions --end 7")
+@click.option("--end", "number", type=click.IntRange(min=1), metavar="N", help="End session N.")
+def sessions(session: Session, number: int | None) -> None:
+    """List who is logged in to the pages of this home, or end a session."""
+    from narval.surfaces.http.sessions import session_form
+
+    kept = _sessions(session)
+    if number is not None:
+        if not kept.end(number):
+            raise OperatorError(f"there is no session {number}; see narval web sessions")
+        session.give({"ended": number}, lambda _: click.echo(f"session {number} has ended"))
+        return
+    session.give([session_form(one) for one in kept.listed()], lambda rows: table(_SESSIONS, rows))
+
+
+web.add_command(log_in)
+web.add_command(sessions)

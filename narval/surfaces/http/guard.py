@@ -1,0 +1,358 @@
+"""The guard of the pages: all that a request must be before any page sees it, and what each answer carries.
+
+In this order: size of the header, Host, method, Origin, session and role, rate, form and its token (M66, M68,
+M69, M74). Webhooks are let through after the method: they have a token of their own, and no cookie counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from email.utils import formatdate
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote
+
+from narval.errors import NarvalError
+from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
+from narval.surfaces.http.place import Place
+from narval.surfaces.http.sessions import Sessions, WebSession, form_token
+
+log = logging.getLogger("narval.web")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOGIN, LOGOUT, STATIC, HOOKS, LIVE = "/login", "/logout", "/static/", "/hook/", "/live"
+TOKEN = "token"  # noqa: S105
+"""The name of the field in which a form has the token of its session (M68)."""
+
+SECRET = "narval.secret"  # noqa: S105
+"""The key in the scope of a request under which the secret of its session is left for the login pages."""
+
+FORM = "application/x-www-form-urlencoded"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; worker-src 'self'"
+)
+"""The content security policy of every answer (M77)."""
+
+SECURITY: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""The headers of every answer, errors too (M75, M76, M77); static files have their own `cache-control`."""
+
+
+class Limits(NamedTuple):
+    """The limits on requests (M74); times in seconds, sizes in bytes."""
+
+    header: int = 16_384
+    body: int = 1_000_000
+    fields: int = 500
+    sending: float = 10.0
+    """for a request to arrive"""
+    rate: int = 50
+    """requests of a session in a second"""
+    people: float = 5.0
+    """for the daemon to tell who is what"""
+    known: float = 15.0
+    """for which that is believed while a page is followed"""
+
+
+class RefusedError(Exception):
+    """A request that no page is to see: the status, a sentence, and headers of the answer."""
+
+    def __init__(self, status: int, sentence: str, **headers: str) -> None:
+        super().__init__(sentence)
+        self.status, self.headers = status, {name.replace("_", "-"): text for name, text in headers.items()}
+
+
+class PeopleOfHome:
+    """The people of a home, as its daemon has them now; while none answers, as it had them last."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = Limits().people) -> None:
+        self._ask, self._patience = ask, patience
+        self._last: list[dict[str, Any]] | None = None
+        self._asked = 0.0
+
+    async def people(self, not_older: float = 0.0) -> list[dict[str, Any]] | None:
+        """The people of the home, asked anew unless it was within some seconds; None before any answer."""
+        if self._last is None or time.monotonic() - self._asked > not_older:
+            try:
+                async with asyncio.timeout(self._patience):
+                    self._last = await self._ask("people")
+                self._asked = time.monotonic()
+            except (NarvalError, TimeoutError):
+                pass
+        return self._last
+
+
+class Guard:
+    """The application of all pages behind the guard.
+
+    `scarce` has for the last part of some addresses how many times an hour a session may send a form there.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        place: Place,
+        sessions: Sessions,
+        people: PeopleOfHome,
+        *,
+        scarce: Mapping[str, int] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._application, self._place, self._sessions, self._people = application, place, sessions, people
+        self._scarce, self._limits = scarce or {}, limits or Limits()
+        self._counts: dict[tuple[int, str], tuple[int, int]] = {}
+        """For each session and what is counted: the second or hour that is under way, and the count in it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request (ASGI)."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._application(scope, receive, send)
+            return
+        answer = _Answer(send, keeps_cache=scope["path"].startswith(STATIC))
+        try:
+            receive = await self._admit(scope, receive, answer)
+            await self._application(scope, receive, answer.send)
+        except RefusedError as refusal:
+            await answer.refuse(refusal)
+        except Exception:
+            log.exception("the answer to %s %s broke", scope["method"], scope["path"])
+            if not answer.begun:
+                await answer.refuse(RefusedError(500, "This broke down; the log of narval web says where."))
+
+    # --- a request --------------------------------------------------------------------------------------
+
+    async def _admit(self, scope: Scope, receive: Receive, answer: _Answer) -> Receive:
+        """What the application may receive. Raises RefusedError."""
+        headers, path, method = self._headers(scope), scope["path"], scope["method"]
+        scope["scheme"] = self._place.scheme
+        if method not in ("GET", "HEAD", "POST"):
+            raise RefusedError(405, "Pages are asked for by GET, and acts by POST.", allow="GET, HEAD, POST")
+        receive = _in_time(receive, self._limits.sending)
+        if path.startswith(HOOKS):
+            return receive
+        if method == "POST":
+            self._check_origin(headers)
+        secret, visitor = (
+            ("", None) if path.startswith(STATIC) else await self._visitor(headers.get("cookie", ""))
+        )
+        if visitor is None and path != LOGIN and not path.startswith(STATIC):
+            raise _not_logged_in(scope)
+        if visitor is not None:
+            self._check_rate(visitor, path if method == "POST" else "")
+            answer.follow(lambda data: self._goes_on(secret, data))
+        scope[VISITOR], scope[SECRET] = visitor, secret
+        if method != "POST":
+            return receive
+        fields = await self._form(headers, receive)
+        if path != LOGIN and not (
+            visitor is not None and hmac.compare_digest(fields.get(TOKEN).encode(), visitor.token.encode())
+        ):
+            raise RefusedError(403, "This form is of another session: load the page anew, and send it again.")
+        scope[FIELDS] = Fields([pair for pair in fields.pairs if pair[0] != TOKEN or path == LOGIN])
+        return _nothing_more(receive)
+
+    def _headers(self, scope: Scope) -> Mapping[str, str]:
+        """The headers of a request that is small enough and whose Host is ours. Raises RefusedError."""
+        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        target = scope.get("raw_path") or scope["path"].encode()
+        length = len(target) + len(scope["query_string"])
+        if length + sum(len(name) + len(value) + 4 for name, value in given) > self._limits.header:
+            raise RefusedError(431, f"A request's header is at most {self._limits.header:,} bytes long.")
+        hosts = [value for name, value in given if name == "host"]
+        if len(hosts) != 1 or not self._place.accepts(hosts[0]) or not target.startswith(b"/"):
+            raise RefusedError(400, f"Expected the address {self._place.address or 'of this machine'}.")
+        found: dict[str, str] = {}
+        for name, value in given:
+            found[name] = f"{found[name]}; {value}" if name in found else value
+        return found
+
+    def _check_origin(self, headers: Mapping[str, str]) -> None:
+        """Raise RefusedError unless a form comes from one of our own pages.
+
+        A browser that sends no referrer sends `null` as Origin, of our own pages too: then its own word on
+        where a request comes from counts, which no page can make it say.
+        """
+        origin = headers.get("origin", "null")
+        if origin == "null":
+            own = headers.get("sec-fetch-site") == "same-origin"
+        else:
+            own = origin.lower() == self._place.origin(headers["host"])
+        if not own:
+            raise RefusedError(403, "A form is taken from these pages alone, not from another site.")
+
+    async def _visitor(self, cookies: str) -> tuple[str, Visitor | None]:
+        """The secret of a session that holds, and the visitor; one whose role is another now has ended."""
+        for cookie in cookies.split(";"):
+            name, _, secret = cookie.strip().partition("=")
+            session = self._sessions.find(secret) if name == self._place.cookie else None
+            if session is not None and await self._holds(session):
+                token = form_token(secret)
+                return secret, Visitor(str(session.number), session.person, session.role, token)
+        return "", None
+
+    async def _holds(self, session: WebSession, not_older: float = 0.0) -> bool:
+        """True if the person of a session still has the role it was begun in; else it is ended."""
+        people = await self._people.people(not_older)
+        if people is None:
+            return True
+        if any(one["person"] == session.person and one["web"] == session.role for one in people):
+            return True
+        self._sessions.end(session.number)
+        return False
+
+    async def _goes_on(self, secret: str, data: bytes) -> bool:
+        """True if a stream may be sent this: its session holds. A sign of life alone asks nothing."""
+        session = self._sessions.peek(secret)
+        if session is None or data.startswith(b":"):
+            return session is not None
+        return await self._holds(session, self._limits.known)
+
+    def _check_rate(self, visitor: Visitor, path: str) -> None:
+        """Raise RefusedError where a session asks too often."""
+        number, now = int(visitor.session), time.monotonic()
+        self._count(number, "", int(now), self._limits.rate, "1")
+        last = path.rpartition("/")[2]
+        if last in self._scarce:
+            self._count(number, last, int(now // 3600), self._scarce[last], "3600")
+
+    def _count(self, number: int, what: str, period: int, most: int, wait: str) -> None:
+        begun, count = self._counts.get((number, what), (period, 0))
+        count = count + 1 if begun == period else 1
+        self._counts[number, what] = period, count
+        if count > most:
+            told = f"{most} an hour" if what else f"{most} a second"
+            raise RefusedError(429, f"Too many requests of one session: at most {told}.", retry_after=wait)
+
+    async def _form(self, headers: Mapping[str, str], receive: Receive) -> Fields:
+        """The fields of a form. Raises RefusedError."""
+        kind, _, charset = headers.get("content-type", "").lower().replace(" ", "").partition(";")
+        if kind != FORM or charset not in ("", "charset=utf-8"):
+            raise RefusedError(403, f"Acts are sent as {FORM}.")
+        most = self._limits.body
+        too_long = RefusedError(413, f"A form is at most {most:,} bytes long.", connection="close")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 18 or int(length) > most:
+            raise too_long
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RefusedError(400, "The request ended before its form did.")
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > most:
+                raise too_long
+        try:
+            text = body.decode("ascii")
+            return Fields(
+                parse_qsl(text, True, errors="strict", max_num_fields=self._limits.fields, separator="&")
+            )
+        except ValueError:
+            told = f"A form has at most {self._limits.fields} fields, and texts in UTF-8."
+            raise RefusedError(400, told) from None
+
+
+class _Answer:
+    """The way of one answer to its reader: it is given the headers, and ends with the session it is for."""
+
+    def __init__(self, send: Send, *, keeps_cache: bool) -> None:
+        self._send, self._keeps_cache = send, keeps_cache
+        self.begun = False
+        self._is_stream, self._is_over = False, False
+        self._goes_on: Callable[[bytes], Awaitable[bool]] | None = None
+
+    def follow(self, goes_on: Callable[[bytes], Awaitable[bool]]) -> None:
+        """Ask before anything is sent on a stream if it may be."""
+        self._goes_on = goes_on
+
+    async def send(self, message: Message) -> None:
+        """Send what the application answers."""
+        if self._is_over:
+            return
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message = {**message, "headers": self._headers(message.get("headers", ()))}
+        elif self._is_stream and self._goes_on and not await self._goes_on(message.get("body", b"")):
+            message, self._is_over = {"type": "http.response.body", "body": b""}, True
+        await self._send(message)
+
+    async def refuse(self, refusal: RefusedError) -> None:
+        """Answer with a sentence."""
+        body = f"{refusal}\n".encode()
+        headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
+        given = [(name.encode(), text.encode()) for name, text in {**headers, **refusal.headers}.items()]
+        await self.send({"type": "http.response.start", "status": refusal.status, "headers": given})
+        await self.send({"type": "http.response.body", "body": body})
+
+    def _headers(self, given: Any) -> list[tuple[bytes, bytes]]:
+        found = [(name.lower(), value) for name, value in given]
+        self._is_stream = any(
+            name == b"content-type" and value.startswith(b"text/event-stream") for name, value in found
+        )
+        kept = self._keeps_cache and any(name == b"cache-control" for name, _ in found)
+        own = [(name.encode(), text.encode()) for name, text in SECURITY.items()]
+        own = [pair for pair in own if not (kept and pair[0] == b"cache-control")]
+        named = {name for name, _ in own}
+        date = (b"date", formatdate(usegmt=True).encode())
+        return [date, *own, *(pair for pair in found if pair[0] not in named)]
+
+
+def _not_logged_in(scope: Scope) -> RefusedError:
+    """The refusal of a stranger: a page leads to the login, anything else says so."""
+    path = scope["path"]
+    if scope["method"] == "POST" or path.endswith((".json", LIVE)):
+        return RefusedError(401, "Nobody is logged in here, or no longer: narval web login makes a link.")
+    query = scope["query_string"].decode("latin-1")
+    wanted = quote(scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""), safe="")
+    return RefusedError(303, "Log in first.", location=f"{LOGIN}?next={wanted}")
+
+
+def _in_time(receive: Receive, within: float) -> Receive:
+    """The same of a request that must have arrived within some seconds. It raises RefusedError."""
+    until, arrived = time.monotonic() + within, False
+
+    async def received() -> Message:
+        nonlocal arrived
+        if arrived:
+            return await receive()
+        try:
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                message = await receive()
+        except TimeoutError:
+            told = f"The request did not arrive within {within:g} seconds."
+            raise RefusedError(408, told, connection="close") from None
+        arrived = not message.get("more_body", False)
+        return message
+
+    return received
+
+
+def _nothing_more(receive: Receive) -> Receive:
+    """What comes after a form that was read: nothing, then the end of the connection."""
+    read = False
+
+    async def after() -> Message:
+        nonlocal read
+        if not read:
+            read = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        return await receive()
+
+    return after

@@ -1,0 +1,152 @@
+"""The pages on which people log in and out and see their sessions (M65).
+
+A link that is looked at takes nothing: it shows a button, and only the form that this sends uses the link up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route as Mounted
+
+from narval.errors import RequestError
+from narval.surfaces.http.application import NOBODY, Site
+from narval.surfaces.http.guard import LOGIN, LOGOUT, SECRET, TOKEN, PeopleOfHome
+from narval.surfaces.http.page import (
+    EVERYBODY,
+    FIELDS,
+    VISITOR,
+    PageRoute,
+    Redirect,
+    Shown,
+    Visit,
+    Visitor,
+    act,
+    page,
+)
+from narval.surfaces.http.place import Place
+from narval.surfaces.http.rendering import rendered
+from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form
+
+FAILED = 1.0
+"""Seconds after which a login that failed is answered."""
+
+AT_ONCE = 8
+"""Failed logins that are answered at a time; others wait for those."""
+
+
+def session_pages(sessions: Sessions) -> tuple[PageRoute, ...]:
+    """The page of sessions and the act that ends one: of everybody their own, of operators all."""
+
+    @page("/sessions", roles=EVERYBODY, command="narval web sessions")
+    async def sessions_page(visit: Visit) -> Shown:
+        rows = [session_form(one) for one in sessions.listed() if _may_see(visit.visitor, one)]
+        return Shown("sessions.html", {"sessions": rows}, rows)
+
+    @act("/sessions/{number:int}/end", roles=EVERYBODY)
+    async def end_session(visit: Visit) -> Redirect:
+        number = visit.path["number"]
+        if not any(one.number == number and _may_see(visit.visitor, one) for one in sessions.listed()):
+            raise RequestError(f"there is no session {number}; see narval web sessions")
+        sessions.end(number)
+        return Redirect(LOGIN if str(number) == visit.visitor.session else "/sessions")
+
+    return sessions_page, end_session
+
+
+def _may_see(visitor: Visitor, session: WebSession) -> bool:
+    return visitor.role == "operator" or session.person == visitor.person
+
+
+class LoginPages:
+    """The answers to those who log in or out."""
+
+    def __init__(self, sessions: Sessions, people: PeopleOfHome, place: Place, site: Site) -> None:
+        self._sessions, self._people, self._place, self._site = sessions, people, place, site
+        self._failing = asyncio.Semaphore(AT_ONCE)
+
+    def mounted(self) -> tuple[Mounted, ...]:
+        """The routes: they come before a session or end one, so that they are no pages of the site."""
+        return (
+            Mounted(LOGIN, self._show, methods=["GET"]),
+            Mounted(LOGIN, self._log_in, methods=["POST"]),
+            Mounted(LOGOUT, self._log_out, methods=["POST"]),
+        )
+
+    async def _show(self, request: Request) -> Response:
+        """A button where the link has a token, else how one gets a link."""
+        query = request.query_params
+        return await self._page(request, token=query.get(TOKEN, ""), wanted=query.get("next", ""))
+
+    async def _log_in(self, request: Request) -> Response:
+        fields = request.scope[FIELDS]
+        token, wanted = fields.get(TOKEN), _local(fields.get("next"))
+        link, people = self._sessions.link(token), await self._people.people()
+        if link is not None and people is None:
+            told = "No daemon is at work that knows you. Start it (narval run), and use the link then."
+            return await self._page(request, told, status=503)
+        secret = self._begun(token, link, people or ())
+        if secret is None:
+            async with self._failing:
+                await asyncio.sleep(FAILED)
+            told = "This link was used already, is older than ten minutes, or is for nobody known here."
+            return await self._page(request, told, status=403)
+        self._end(request)
+        answer = RedirectResponse(wanted, 303)
+        self._set_cookie(answer, secret, int(WHOLE))
+        return answer
+
+    def _begun(self, token: str, link: LoginLink | None, people: Sequence[Mapping[str, Any]]) -> str | None:
+        """The secret of the session that a link begins; None without a link, or a person to let in."""
+        if link is None:
+            return None
+        person = link.person or own_person(people, link.login)
+        role = next((row["web"] for row in people if row["person"] == person), None)
+        return self._sessions.log_in(token, person, role) if person and role else None
+
+    async def _log_out(self, request: Request) -> Response:
+        self._end(request)
+        answer = RedirectResponse(LOGIN, 303)
+        self._set_cookie(answer, "", 0)
+        return answer
+
+    def _end(self, request: Request) -> None:
+        """End the session that the browser has."""
+        visitor = request.scope.get(VISITOR)
+        if isinstance(visitor, Visitor) and request.scope.get(SECRET):
+            self._sessions.end(int(visitor.session))
+
+    def _set_cookie(self, answer: Response, secret: str, seconds: int) -> None:
+        answer.set_cookie(
+            self._place.cookie,
+            secret,
+            max_age=seconds,
+            path="/",
+            secure=bool(self._place.behind),
+            httponly=True,
+            samesite="strict",
+        )
+
+    async def _page(
+        self, request: Request, problem: str = "", *, token: str = "", wanted: str = "", status: int = 200
+    ) -> Response:
+        values = {
+            "problem": problem,
+            "token": token,
+            "next": _local(wanted),
+            "known": request.scope.get(VISITOR),
+        }
+        shown = Shown("login.html", values)
+        visit = self._site.visit(NOBODY, {}, {})
+        template = self._site.templates.get_template(shown.template)
+        return HTMLResponse(rendered(template, await self._site.values(visit, None, shown)), status)
+
+
+def _local(wanted: str) -> str:
+    """The address of a page of ours that somebody wanted; the first one for anything else."""
+    fits = wanted.startswith("/") and not wanted.startswith("//") and wanted.isprintable()
+    return wanted if fits and "\\" not in wanted and wanted.isascii() else "/"

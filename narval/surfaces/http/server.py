@@ -1,0 +1,254 @@
+"""The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else (M64).
+
+It differs from uvicorn's own in three things: nothing wakes it while nobody asks (uvicorn looks ten times a
+second if it should end); a request must have begun to arrive and have a whole header in ten seconds, on one
+of 64 connections; and what no application sees, as nonsense instead of HTTP, is answered with the headers of
+every answer (M74, M76).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from narval.errors import OperatorError
+from narval.surfaces.control import wire
+from narval.surfaces.http.guard import LIVE, SECURITY, Application, Limits
+
+PORT = 7457
+"""The port where none is named, and `PORTS` after it where it is taken."""
+
+PORTS = 20
+
+CONNECTIONS = 64
+"""Connections besides those on which a page is followed."""
+
+_BACKLOG = 128
+_ENDING = 2
+"""Seconds for answers under way when the server ends."""
+
+_NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+# --- where it listens ---------------------------------------------------------------------------------------
+
+
+def loopback(port: int | None) -> list[socket.socket]:
+    """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at the first that is free.
+
+    Raises OperatorError where it is taken, on either: `localhost` leads to both.
+    """
+    for candidate in (port,) if port is not None else range(PORT, PORT + PORTS):
+        try:
+            return _both(candidate)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            refused = error
+    if port is None:
+        raise OperatorError(f"expected a free port of {PORT} to {PORT + PORTS - 1}; name one: --port N")
+    why = "is taken" if refused.errno == errno.EADDRINUSE else "is not for you to take"
+    raise OperatorError(f"port {port} {why}; name another one: --port N")
+
+
+def _both(port: int) -> list[socket.socket]:
+    first = _listening(socket.AF_INET, "127.0.0.1", port)
+    try:
+        return [first, _listening(socket.AF_INET6, "::1", first.getsockname()[1])]
+    except OSError as error:
+        if error.errno in _NO_IPV6:
+            return [first]
+        first.close()
+        raise
+
+
+def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+@contextmanager
+def unix_socket(path: Path, *, for_group: bool = False) -> Iterator[socket.socket]:
+    """A Unix socket that listens while inside, for its user alone, or its group too (a proxy's).
+
+    One that a killed program left is replaced. Raises OperatorError for anything else that is there.
+    """
+    _clear(path)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)  # nobody else may connect, not even before its mode is set
+    try:
+        with wire.address(path) as name:
+            listener.bind(name)
+    except OSError as error:
+        listener.close()
+        raise OperatorError(f"cannot listen at {path}: {error.strerror}") from None
+    finally:
+        os.umask(before)
+    try:
+        path.chmod(0o660 if for_group else 0o600)
+        listener.listen(_BACKLOG)
+        yield listener
+    finally:
+        listener.close()
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+def _clear(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise OperatorError(f"expected no file at {path}, or the socket of a program that ended")
+    with socket.socket(socket.AF_UNIX) as probe, wire.address(path) as name:
+        try:
+            probe.connect(name)
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise OperatorError(f"another program listens at {path}")
+
+
+# --- how it serves ------------------------------------------------------------------------------------------
+
+
+class PageServer(uvicorn.Server):
+    """The server of an application on sockets that listen, until `end`."""
+
+    def __init__(self, application: Application, ready: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                http=_Connection,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                h11_max_incomplete_event_size=Limits().header,
+                backlog=_BACKLOG,
+                timeout_graceful_shutdown=_ENDING,
+            )
+        )
+        self._ready, self._ended = ready, asyncio.Event()
+
+    def end(self) -> None:
+        """End well: pages that are followed are told at once, other answers under way have two seconds."""
+        self.should_exit = True
+        self._ended.set()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, _Connection) and connection.is_followed:
+                connection.transport.close()
+
+    async def main_loop(self) -> None:
+        """Serve until the end; nothing is looked at meanwhile."""
+        await self.on_tick(0)
+        self._ready()
+        await self._ended.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the program."""
+        yield
+
+
+class _Connection(H11Protocol):
+    """One connection, with a limit on the time in which a request's header arrives."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._since = self.loop.time()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request is answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def is_followed(self) -> bool:
+        """True while a page is followed on it."""
+        return self.is_busy and self.cycle.response_started and self.scope["path"].endswith(LIVE)
+
+    def connection_made(  # type: ignore[override] # as uvicorn has it
+        self, transport: asyncio.Transport
+    ) -> None:
+        """Wait for a request, unless there are too many connections."""
+        super().connection_made(transport)
+        self._limit()
+        if len(self.connections) > CONNECTIONS:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived."""
+        super().data_received(data)
+        self._limit()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the limit."""
+        self._unlimit()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+        self.transport.close()
+
+    def _limit(self) -> None:
+        """Have a header arrive in time, where one is awaited."""
+        if self.is_busy:
+            self._unlimit()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(Limits().sending, self.transport.abort)
+
+    def _unlimit(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _make_room(self) -> None:
+        """Hang up on the oldest connection on which nothing is answered; where all are busy, on this one."""
+        others = [one for one in self.connections if isinstance(one, _Connection) and one is not self]
+        if sum(not one.is_followed for one in others) < CONNECTIONS:
+            return
+        idle = min((one for one in others if not one.is_busy), key=lambda one: one._since, default=None)
+        if idle is not None:
+            idle.transport.abort()
+            return
+        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"All {CONNECTIONS} connections are busy; try again.")
+        self.transport.close()
+
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        body = f"{sentence}\n".encode()
+        headers = {
+            **SECURITY,
+            "content-type": "text/plain; charset=utf-8",
+            "content-length": str(len(body)),
+            "connection": "close",
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(f"HTTP/1.1 {status.value} {status.phrase}\r\n{head}\r\n".encode() + body)

@@ -1,0 +1,210 @@
+"""Login links and sessions, kept in `var/web/` by their hashes (M65).
+
+A link is used up by one login and lasts ten minutes; a session is a random secret in a cookie. Several
+programs may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads
+it, and writes it whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.definitions.people.directory import WebRole
+
+LINK = 600.0
+"""Seconds for which a login link holds."""
+
+IDLE, WHOLE = 12 * 3600.0, 7 * 86400.0
+"""Seconds without a request after which a session ends, and those after which it ends in any case."""
+
+NOTED = 600.0
+"""Seconds between two notes that a session is in use: not each request is to write a file."""
+
+BYTES = 16
+"""Of chance in a link and in a session: 128 bits."""
+
+FOLDER = "web"
+"""The folder within `var` of all that the pages keep."""
+
+
+class LoginLink(msgspec.Struct, frozen=True):
+    """A link by its hash: for whom it is, and until when (seconds since 1970, UTC).
+
+    One that was made while no daemon could be asked has no `person` but the `login` of a user of the machine.
+    """
+
+    digest: str
+    person: str
+    until: float
+    login: str = ""
+
+
+class WebSession(msgspec.Struct, frozen=True):
+    """A session by the hash of its secret: its number, the person, the role it was begun in, since when, and
+    when it was last seen (seconds since 1970, UTC; noted every ten minutes).
+    """
+
+    digest: str
+    number: int
+    person: str
+    role: WebRole
+    begun: float
+    seen: float
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """All that the file holds; `last` is the number of the last session."""
+
+    last: int = 0
+    links: tuple[LoginLink, ...] = ()
+    sessions: tuple[WebSession, ...] = ()
+
+    def still(self, now: float) -> _Kept:
+        """The same without what is over at a moment."""
+        links = tuple(link for link in self.links if now < link.until)
+        alive = tuple(one for one in self.sessions if now < min(one.seen + IDLE, one.begun + WHOLE))
+        return msgspec.structs.replace(self, links=links, sessions=alive)
+
+
+class Sessions:
+    """The links and sessions in a folder, which is made, for its user alone."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._file, self._lock, self._clock = folder / "sessions.json", folder / "lock", clock
+        self._known: tuple[tuple[int, int, int] | None, _Kept] = None, _Kept()
+        """What was last read, and of which state of the file."""
+
+    # --- links ------------------------------------------------------------------------------------------
+
+    def new_link(self, person: str, login: str = "") -> str:
+        """The token of a new link, for a person or for whoever has a login; it is kept nowhere else."""
+        token = secrets.token_urlsafe(BYTES)
+        link = LoginLink(_digest(token), person, self._clock() + LINK, login)
+        with self._altering() as (kept, write):
+            write(msgspec.structs.replace(kept, links=(*kept.links, link)))
+        return token
+
+    def link(self, token: str) -> LoginLink | None:
+        """The link of a token; None for one that is used up, too old, or was never made."""
+        digest = _digest(token)
+        links = self._read().still(self._clock()).links
+        return next((link for link in links if link.digest == digest), None)
+
+    def log_in(self, token: str, person: str, role: WebRole) -> str | None:
+        """Use a link up: the secret of a new session; None where it was used up already."""
+        digest, secret, now = _digest(token), secrets.token_urlsafe(BYTES), self._clock()
+        with self._altering() as (kept, write):
+            others = tuple(link for link in kept.links if link.digest != digest)
+            if len(others) == len(kept.links):
+                return None
+            begun = WebSession(_digest(secret), kept.last + 1, person, role, now, now)
+            write(_Kept(begun.number, others, (*kept.sessions, begun)))
+        return secret
+
+    # --- sessions ---------------------------------------------------------------------------------------
+
+    def find(self, secret: str) -> WebSession | None:
+        """The session of a secret, noted as in use; None where there is none any more."""
+        found = self.peek(secret)
+        now = self._clock()
+        if found is not None and now - found.seen > NOTED:
+            with self._altering() as (kept, write):
+                seen = msgspec.structs.replace(found, seen=now)
+                own = tuple(seen if one.digest == seen.digest else one for one in kept.sessions)
+                write(msgspec.structs.replace(kept, sessions=own))
+        return found
+
+    def peek(self, secret: str) -> WebSession | None:
+        """The session of a secret, not noted as in use."""
+        digest = _digest(secret)
+        sessions = self._read().still(self._clock()).sessions
+        return next((one for one in sessions if one.digest == digest), None)
+
+    def listed(self) -> list[WebSession]:
+        """The sessions there are, the oldest first."""
+        return list(self._read().still(self._clock()).sessions)
+
+    def end(self, number: int) -> bool:
+        """End a session; False where there is none of that number."""
+        with self._altering() as (kept, write):
+            others = tuple(one for one in kept.sessions if one.number != number)
+            if len(others) == len(kept.sessions):
+                return False
+            write(msgspec.structs.replace(kept, sessions=others))
+        return True
+
+    # --- the file ---------------------------------------------------------------------------------------
+
+    def _read(self) -> _Kept:
+        """What the file holds; of one that cannot be understood, nothing: everybody logs in anew."""
+        try:
+            found = self._file.stat()
+            state = found.st_ino, found.st_mtime_ns, found.st_size
+            if self._known[0] != state:
+                self._known = state, msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return _Kept()
+        return self._known[1]
+
+    @contextmanager
+    def _altering(self) -> Iterator[tuple[_Kept, Callable[[_Kept], None]]]:
+        """What is kept and still holds, and the way to write it, while no other program does."""
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield self._read().still(self._clock()), self._write
+        finally:
+            os.close(handle)
+
+    def _write(self, kept: _Kept) -> None:
+        scratch = self._file.with_suffix(".new")
+        with suppress(FileNotFoundError):
+            scratch.unlink()
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(handle, "wb") as file:
+            file.write(msgspec.json.encode(kept))
+            file.flush()
+            os.fsync(handle)
+        scratch.replace(self._file)
+
+
+def session_form(session: WebSession) -> dict[str, Any]:
+    """A session as plain data."""
+    return {
+        "session": session.number,
+        "person": session.person,
+        "role": session.role,
+        "begun": _moment(session.begun),
+        "seen": _moment(session.seen),
+    }
+
+
+def own_person(people: Sequence[Mapping[str, Any]], login: str) -> str | None:
+    """The person who has a login; the only one where there is one alone, as whoever may use their home is."""
+    alone = people[0]["person"] if len(people) == 1 else None
+    return next((row["person"] for row in people if row["login"] == login), alone)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(timespec="seconds")
+
+
+def form_token(secret: str) -> str:
+    """The token of a session's forms (M68): nobody learns the secret from it, nor it without the secret."""
+    return _digest(f"form {secret}")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
