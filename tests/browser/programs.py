@@ -46,6 +46,7 @@ class Household:
     def __init__(self, place: Path) -> None:
         self.home = make_home(place)
         (self.home / "recipes" / "show.xml").write_text(STAGES)
+        (self.home / "etc" / "people.toml").write_text(PEOPLE)
         self._daemon: subprocess.Popen[bytes] | None = None
         self._web: subprocess.Popen[bytes] | None = None
         self.link, self.address = "", ""
@@ -91,6 +92,13 @@ class Household:
 
     def add(self, xml: str) -> None:
         self.narval("add", "-", given=xml)
+
+
+def log_in(page: Any, link: str) -> None:
+    """Use a login link as a person does."""
+    page.goto(link)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(lambda url: "/login" not in url)
 
 
 def _killed(running: subprocess.Popen[bytes] | None) -> None:
