@@ -16,13 +16,22 @@ from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import log, memory, run, runs, search, status, work
+from narval.surfaces.web.pages import log, memory, run, run_acts, runs, search, status, work
 
 PAGES: tuple[PageRoute, ...] = (
     status.status_page,
     runs.run_list,
     runs.act_on_runs,
     run.run_page,
+    run_acts.cancel_page,
+    run_acts.cancel_run,
+    run_acts.signal_page,
+    run_acts.signal_run,
+    run_acts.start_page,
+    run_acts.start_run,
+    run_acts.tokens_page,
+    run_acts.token_act,
+    run_acts.set_environment,
     memory.memory_list,
     memory.add_page,
     memory.add_element,

@@ -1,0 +1,161 @@
+"""The acts on one run: cancel, signal, and those on the tokens of runs that move tokens (M38)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.errors import ElementError, RequestError
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
+
+TOKEN_GROUPS = {
+    "active": "active", "delayed": "waiting", "complete": "done", "discarded": "cancelled",
+    "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled", "failed": "failed",
+    "held": "waiting",
+}  # fmt: skip
+"""The looks of the states of tokens."""
+
+
+@page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
+async def cancel_page(visit: Visit) -> Shown:
+    """Ask for the reason of a cancel, having said which calls and runs are given up."""
+    run = await visit.ask("show", run=visit.path["run"])
+    why = await visit.ask("why", run=visit.path["run"])
+    called = [eid for wait in why["waiting"] for eid in wait.get("runs", ())]
+    given_up = [call for call in run["calls"] if call["gave"] is None]
+    values = {"run": run, "given_up": given_up, "called": called, "here": "/runs"}
+    return Shown("cancel.html", values, run)
+
+
+@act("/a/{agent}/runs/{run:int}/cancel")
+async def cancel_run(visit: Visit) -> Redirect:
+    """Cancel a run for a reason."""
+    eid = visit.path["run"]
+    await visit.act("cancel", run=eid, reason=visit.fields.get("reason"))
+    return Redirect(visit.url(f"/runs/{eid}"))
+
+
+@page("/a/{agent}/runs/{run:int}/signal", roles=OPERATORS, command="narval signal {run} NAME")
+async def signal_page(visit: Visit) -> Shown:
+    """Ask what is to be told to a run."""
+    return await _signal(visit, {}, "", None)
+
+
+async def _signal(visit: Visit, given: dict[str, str], problem: str, answer: Any) -> Shown:
+    run = await visit.ask("show", run=visit.path["run"])
+    fields = {name: given.get(name, "") for name in ("name", "arguments", "xml")}
+    values = {"run": run, "given": fields, "problem": problem, "answer": answer, "here": "/runs"}
+    return Shown("signal.html", values, answer, status=400 if problem else 200)
+
+
+@act("/a/{agent}/runs/{run:int}/signal")
+async def signal_run(visit: Visit) -> Shown:
+    """Tell a run something, and show what it answered."""
+    given = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
+    try:
+        answer = await visit.act(
+            "signal",
+            run=visit.path["run"],
+            name=given["name"],
+            elements=[given["xml"].encode("utf-8", "surrogatepass")] if given["xml"].strip() else None,
+            arguments=pairs(given["arguments"]),
+        )
+    except RequestError as error:
+        return await _signal(visit, given, str(error), None)
+    return await _signal(visit, {}, "", answer)
+
+
+def pairs(text: str) -> dict[str, str]:
+    """The attributes in a text, a line `NAME=VALUE` each. Raises RequestError."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(filter(str.strip, text.splitlines()), 1):
+        name, sign, value = line.partition("=")
+        if not sign or not name.strip():
+            raise RequestError(f"line {number}: expected NAME=VALUE, got {line!r:.80}")
+        found[name.strip()] = value
+    return found
+
+
+@page("/a/{agent}/start/{name}", roles=OPERATORS, command="narval start {name}")
+async def start_page(visit: Visit) -> Shown:
+    """Ask what a definition is to be started with (M39)."""
+    return _start(visit, {"xml": visit.query.get("xml", "")}, "")
+
+
+def _start(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+    fields = {name: given.get(name, "") for name in ("xml", "environment", "elements")}
+    values = {"name": visit.path["name"], "given": fields, "problem": problem, "here": "/definitions"}
+    return Shown("start.html", values, None, status=400 if problem else 200)
+
+
+@act("/a/{agent}/start/{name}")
+async def start_run(visit: Visit) -> Redirect | Shown:
+    """Start a definition with elements that are pasted, or are copies of some in memory."""
+    given = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
+    try:
+        eids = [int(text) for text in given["elements"].replace(",", " ").split() if text.isdecimal()]
+        chosen = [(await visit.ask("element", eid=eid))["xml"] for eid in eids]
+        pasted = [given["xml"]] if given["xml"].strip() else []
+        run = await visit.act(
+            "start",
+            name=visit.path["name"],
+            elements=[text.encode("utf-8", "surrogatepass") for text in (*chosen, *pasted)],
+            environment=pairs(given["environment"]) or None,
+        )
+    except (RequestError, ElementError) as error:
+        return _start(visit, given, str(error))
+    return Redirect(visit.url(f"/runs/{run['eid']}"))
+
+
+@page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}")
+async def tokens_page(visit: Visit) -> Shown:
+    """Show the tokens of a run that moves tokens, its environment, and what can be done with each."""
+    return await _tokens(visit, "")
+
+
+async def _tokens(visit: Visit, problem: str) -> Shown:
+    eid = visit.path["run"]
+    run, tokens = await visit.ask("show", run=eid), await visit.ask("tokens", run=eid, at=visit.number("at"))
+    environment = await visit.ask("environment", run=eid)
+    values = {
+        "run": run,
+        "tokens": tokens["tokens"],
+        "token_groups": TOKEN_GROUPS,
+        "environment": environment["environment"],
+        "problem": problem,
+        "here": "/runs",
+    }
+    return Shown(
+        "tokens.html",
+        values,
+        tokens,
+        status=400 if problem else 200,
+        follows=Follows(run=eid) if "at" not in visit.query else None,
+        over=run["phase"] != "active",
+    )
+
+
+@act("/a/{agent}/runs/{run:int}/tokens/{token:int}/{what}")
+async def token_act(visit: Visit) -> Redirect | Shown:
+    """Complete a token, go back to it, or run its node again, refused in the words of the command."""
+    eid, what = visit.path["run"], visit.path["what"]
+    given: dict[str, Any] = {"run": eid, "token": visit.path["token"]}
+    if what == "complete" and (arcs := visit.fields.get("arcs").split()):
+        given["arcs"] = arcs
+    if what not in ("complete", "backtrack", "rerun"):
+        raise RequestError(f"there is no act {what!r:.40} on tokens; there are complete, backtrack and rerun")
+    try:
+        await visit.act(what, **given)
+    except RequestError as error:
+        return await _tokens(visit, str(error))
+    return Redirect(visit.url(f"/runs/{eid}/tokens"))
+
+
+@act("/a/{agent}/runs/{run:int}/environment")
+async def set_environment(visit: Visit) -> Redirect | Shown:
+    """Set an attribute of a run that has an environment."""
+    eid, name = visit.path["run"], visit.fields.get("name")
+    try:
+        await visit.act("set_environment", run=eid, values={name: visit.fields.get("value")})
+    except RequestError as error:
+        return await _tokens(visit, str(error))
+    return Redirect(visit.url(f"/runs/{eid}/tokens"))
