@@ -22,6 +22,12 @@ STAGES = """\
     <transition id="two"><in idref="second"/><out idref="last"/>
       <condition use="yes"><match>go[@stage='2']</match></condition></transition>
   </recipe>
+  <recipe group="show" name="still" start_step="first" end_step="last">
+    <step id="first" type="action" target="talk.nothing"/>
+    <step id="last" type="action" target="talk.nothing"/>
+    <transition id="never"><in idref="first"/><out idref="last"/>
+      <condition use="yes"><match>never[@so='yes']</match></condition></transition>
+  </recipe>
   <work group="show" name="judge">
     <title>Is this to be answered?</title>
     <for roles="operator"/>

@@ -64,7 +64,7 @@ class TestRun:
         late = []
         with Client(household.home / "var" / "run" / "control.sock") as client:
             for _ in range(12):
-                run = client.ask("start", name="show.stages")
+                run = client.ask("start", name="show.still")
                 run = run["run"] if isinstance(run, dict) else run
                 begun = time.monotonic()
                 page.locator(f"a[href='{BASE}/runs/{run}']").first.wait_for()
@@ -72,10 +72,10 @@ class TestRun:
         assert sorted(late)[len(late) // 2] <= 1.0  # on a machine that runs other tests; alone it takes 0.3
 
     def test_M32_a_part_is_opened_beside_its_graph(self, page: Any, household: Household) -> None:
-        run = household.start("show.stages")
+        run = household.start("show.still")
         page.goto(f"{BASE}/runs/{run}")
-        part(page, "second").locator("a").click()
-        page.locator("#panel").get_by_text("second").first.wait_for()
+        part(page, "last").locator("a").click()
+        page.locator("#panel").get_by_text("last").first.wait_for()
         page.keyboard.press("Escape")
         page.locator("#panel").wait_for(state="hidden")
 
@@ -85,7 +85,7 @@ class TestRun:
         page.get_by_text("letter[@to='ann' and @urgent='yes']").first.wait_for()
 
     def test_M91_a_run_is_gone_through_by_keyboard_alone(self, page: Any, household: Household) -> None:
-        run = household.start("show.stages")
+        run = household.start("show.still")
         page.goto(f"{BASE}/")
         page.keyboard.press("g")
         page.keyboard.press("r")
@@ -101,8 +101,7 @@ class TestRun:
                 break
         assert page.evaluate(focused) == "first"
         page.keyboard.press("ArrowDown")
-        page.keyboard.press("ArrowRight")
-        assert page.evaluate(focused) in ("second", "first")
+        assert page.evaluate(focused) == "never"
         page.keyboard.press("Enter")
         page.locator("#panel").wait_for()
         page.keyboard.press("Escape")
@@ -123,7 +122,7 @@ class TestEveryPage:
         tabs[0].locator("body[data-stream=open]").wait_for()
 
     def test_M89_without_scripts_pages_read(self, watched: Watched, household: Household) -> None:
-        run = household.start("show.stages")
+        run = household.start("show.still")
         page = watched.page(java_script_enabled=False)
         page.goto(f"{BASE}/")
         page.get_by_role("link", name="Runs").click()
@@ -133,7 +132,7 @@ class TestEveryPage:
         assert page.locator("h1").inner_text()
 
     def test_M92_a_telephone_scrolls_no_page_sideways(self, watched: Watched, household: Household) -> None:
-        run = household.start("show.stages")
+        run = household.start("show.still")
         page = watched.page(viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)
         for path in ("/", "/runs", f"/runs/{run}", "/memory"):
             page.goto(BASE + path)
