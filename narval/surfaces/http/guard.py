@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote
 
 from narval.errors import NarvalError
 from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import Sessions, WebSession, form_token
 
 log = logging.getLogger("narval.web")
@@ -54,7 +54,7 @@ SECURITY: Mapping[str, str] = {
 """The headers of every answer, errors too (M75, M76, M77); static files have their own `cache-control`."""
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """The limits on requests (M74); times in seconds, sizes in bytes."""
 
     header: int = 16_384
@@ -81,7 +81,7 @@ class RefusedError(Exception):
 class PeopleOfHome:
     """The people of a home, as its daemon has them now; while none answers, as it had them last."""
 
-    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = Limits().people) -> None:
+    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = RequestLimits().people) -> None:
         self._ask, self._patience = ask, patience
         self._last: list[dict[str, Any]] | None = None
         self._asked = 0.0
@@ -107,15 +107,15 @@ class Guard:
     def __init__(
         self,
         application: Application,
-        place: Place,
+        place: WebPlace,
         sessions: Sessions,
         people: PeopleOfHome,
         *,
         scarce: Mapping[str, int] | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> None:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
-        self._scarce, self._limits = scarce or {}, limits or Limits()
+        self._scarce, self._limits = scarce or {}, limits or RequestLimits()
         self._counts: dict[tuple[int, str], tuple[int, int]] = {}
         """For each session and what is counted: the second or hour that is under way, and the count in it."""
 
@@ -139,7 +139,7 @@ class Guard:
     # --- a request --------------------------------------------------------------------------------------
 
     async def _admit(self, scope: Scope, receive: Receive, answer: _Answer) -> Receive:
-        """What the application may receive. Raises RefusedError."""
+        """The messages that the application may receive. Raises RefusedError."""
         headers, path, method = self._headers(scope), scope["path"], scope["method"]
         scope["scheme"] = self._place.scheme
         if method not in ("GET", "HEAD", "POST"):
@@ -345,7 +345,7 @@ def _in_time(receive: Receive, within: float) -> Receive:
 
 
 def _nothing_more(receive: Receive) -> Receive:
-    """What comes after a form that was read: nothing, then the end of the connection."""
+    """The rest of a request whose form was read: nothing, then the end of the connection."""
     read = False
 
     async def after() -> Message:

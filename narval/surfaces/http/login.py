@@ -28,7 +28,7 @@ from narval.surfaces.http.page import (
     act,
     page,
 )
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
 from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form
 
@@ -65,7 +65,7 @@ def _may_see(visitor: Visitor, session: WebSession) -> bool:
 class LoginPages:
     """The answers to those who log in or out."""
 
-    def __init__(self, sessions: Sessions, people: PeopleOfHome, place: Place, site: Site) -> None:
+    def __init__(self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site) -> None:
         self._sessions, self._people, self._place, self._site = sessions, people, place, site
         self._failing = asyncio.Semaphore(AT_ONCE)
 

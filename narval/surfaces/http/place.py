@@ -1,4 +1,4 @@
-"""Place: where the pages of a program are reached, and so which Host and Origin are its own (M64, M69)."""
+"""The place where the pages of a program are reached, and so which Host and Origin are its own (M64, M69)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|\[::1\]|(?:[a-z0-9-]{1,63}\.)*localhost
 _PROXY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?")
 
 
-class Place(msgspec.Struct, frozen=True):
+class WebPlace(msgspec.Struct, frozen=True):
     """A place: a port of this machine, or a Unix socket (None), which a proxy may serve as `behind`.
 
     `behind` is a name as it stands in Host, of a proxy that speaks TLS. Without it the names are those that
@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     behind: str = ""
 
     @classmethod
-    def behind_proxy(cls, address: str) -> Place:
+    def behind_proxy(cls, address: str) -> WebPlace:
         """The place of an address such as https://narval.example.org. Raises OperatorError for another."""
         parts = urlsplit(address)
         name = parts.netloc.lower()

@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from narval.errors import OperatorError
 from narval.surfaces.control import wire
-from narval.surfaces.http.guard import LIVE, SECURITY, Application, Limits
+from narval.surfaces.http.guard import LIVE, SECURITY, Application, RequestLimits
 
 PORT = 7457
 """The port where none is named, and `PORTS` after it where it is taken."""
@@ -148,7 +148,7 @@ class PageServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 date_header=False,
-                h11_max_incomplete_event_size=Limits().header,
+                h11_max_incomplete_event_size=RequestLimits().header,
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=_ENDING,
             )
@@ -223,7 +223,7 @@ class _Connection(H11Protocol):
         if self.is_busy:
             self._unlimit()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(Limits().sending, self.transport.abort)
+            self._deadline = self.loop.call_later(RequestLimits().sending, self.transport.abort)
 
     def _unlimit(self) -> None:
         if self._deadline is not None:

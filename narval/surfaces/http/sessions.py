@@ -84,7 +84,7 @@ class Sessions:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._file, self._lock, self._clock = folder / "sessions.json", folder / "lock", clock
         self._known: tuple[tuple[int, int, int] | None, _Kept] = None, _Kept()
-        """What was last read, and of which state of the file."""
+        """The state of the file when it was last read, and its content."""
 
     # --- links ------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Sessions:
     # --- the file ---------------------------------------------------------------------------------------
 
     def _read(self) -> _Kept:
-        """What the file holds; of one that cannot be understood, nothing: everybody logs in anew."""
+        """The content of the file; of one that cannot be understood nothing: everybody logs in anew."""
         try:
             found = self._file.stat()
             state = found.st_ino, found.st_mtime_ns, found.st_size
@@ -160,7 +160,7 @@ class Sessions:
 
     @contextmanager
     def _altering(self) -> Iterator[tuple[_Kept, Callable[[_Kept], None]]]:
-        """What is kept and still holds, and the way to write it, while no other program does."""
+        """The content that still holds, and the way to write it, while no other program does."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

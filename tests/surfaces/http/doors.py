@@ -11,16 +11,16 @@ from starlette.testclient import TestClient
 
 from narval.errors import DaemonGoneError
 from narval.surfaces.http.application import application
-from narval.surfaces.http.guard import Guard, Limits, PeopleOfHome
+from narval.surfaces.http.guard import Guard, PeopleOfHome, RequestLimits
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.page import EVERYBODY, PageRoute, Redirect, Shown, Visit, act, page
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
 PORT = 7457
 HOME = f"http://127.0.0.1:{PORT}"
-PLACE = Place(PORT)
+PLACE = WebPlace(PORT)
 
 done: list[Any] = []
 """The fields of each form that came through to the act of the tests."""
@@ -47,8 +47,8 @@ class Door:
         self,
         folder: Path,
         *,
-        place: Place = PLACE,
-        limits: Limits | None = None,
+        place: WebPlace = PLACE,
+        limits: RequestLimits | None = None,
         scarce: Mapping[str, int] | None = None,
         routes: tuple[PageRoute, ...] = (),
         base: str = HOME,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from narval.surfaces.http.guard import FORM, POLICY, Limits
+from narval.surfaces.http.guard import FORM, POLICY, RequestLimits
 from narval.surfaces.http.page import PageRoute
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.place import WebPlace
 from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
 
 OTHERS = ("/login", "/static/x/narval.css", "/a/narval/nothing", "/nothing.json")
@@ -137,7 +137,7 @@ def test_M64_names_of_this_machine_are_ours(door: Door, name: str) -> None:
 
 
 def test_M69_behind_a_proxy_its_name_alone_is_ours(tmp_path: Path) -> None:
-    place = Place.behind_proxy("https://Narval.Example.org/")
+    place = WebPlace.behind_proxy("https://Narval.Example.org/")
     assert place.accepts("narval.example.org")
     assert place.accepts("narval.example.org:443")
     for host in ("127.0.0.1", "localhost", "narval.example.org:80", "x.narval.example.org", ""):
@@ -226,16 +226,16 @@ def test_M74_the_header_of_a_request_is_limited(door: Door) -> None:
 
 
 def test_M74_a_session_has_so_many_requests_a_second(tmp_path: Path) -> None:
-    door = Door(tmp_path, limits=Limits(rate=1000))
+    door = Door(tmp_path, limits=RequestLimits(rate=1000))
     ann = door.login()
     assert all(ann.get("/sessions.json").status_code == 200 for _ in range(60))
-    door = Door(tmp_path, limits=Limits(rate=2))
+    door = Door(tmp_path, limits=RequestLimits(rate=2))
     ann = door.login()  # one request
     answers = [ann.get("/sessions.json") for _ in range(20)]
     late = [answer for answer in answers if answer.status_code == 429]
     assert late
     assert late[0].headers["retry-after"] == "1"
-    assert Limits().rate == 50
+    assert RequestLimits().rate == 50
 
 
 def test_M74_what_is_scarce_is_had_so_many_times_an_hour(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from narval.errors import OperatorError
 from narval.surfaces.http import server as servers
-from narval.surfaces.http.guard import Limits, Message, Receive, Scope, Send
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.guard import Message, Receive, RequestLimits, Scope, Send
+from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import CONNECTIONS, PageServer, loopback, unix_socket
 from tests.surfaces.http.doors import Door
 
@@ -41,7 +41,7 @@ def scene(folder: Path, test: Callable[[Door, int], Awaitable[None]]) -> None:
     async def run() -> None:
         sockets = loopback(0)
         port = sockets[0].getsockname()[1]
-        door = Door(folder, place=Place(port), base=f"http://127.0.0.1:{port}")
+        door = Door(folder, place=WebPlace(port), base=f"http://127.0.0.1:{port}")
         async with served(door, sockets):
             await test(door, port)
 
@@ -116,7 +116,7 @@ def test_M64_a_unix_socket_is_its_users_alone_and_replaces_what_a_killed_program
     async def run() -> None:
         with unix_socket(path) as listener:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
-            door = Door(tmp_path, place=Place())
+            door = Door(tmp_path, place=WebPlace())
             async with served(door, [listener]):
                 with pytest.raises(OperatorError, match="another program listens"), unix_socket(path):
                     pass
@@ -194,8 +194,8 @@ def test_M74_a_header_that_arrives_at_once_is_limited_too(tmp_path: Path) -> Non
 def test_M74_a_request_that_does_not_arrive_in_time_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Limits().sending == 10.0
-    monkeypatch.setattr(servers, "Limits", lambda: Limits(sending=0.2))
+    assert RequestLimits().sending == 10.0
+    monkeypatch.setattr(servers, "RequestLimits", lambda: RequestLimits(sending=0.2))
 
     async def test(door: Door, port: int) -> None:
         own = f"127.0.0.1:{port}"
@@ -225,7 +225,7 @@ def test_M74_a_form_that_does_not_arrive_in_time_is_refused(tmp_path: Path) -> N
         sockets = loopback(0)
         port = sockets[0].getsockname()[1]
         own = f"127.0.0.1:{port}"
-        door = Door(tmp_path, place=Place(port), base=f"http://{own}", limits=Limits(sending=0.2))
+        door = Door(tmp_path, place=WebPlace(port), base=f"http://{own}", limits=RequestLimits(sending=0.2))
         async with served(door, sockets):
             head = (
                 f"POST /login HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{own}\r\nContent-Length: 9\r\n"

@@ -13,7 +13,7 @@ from narval.runtime.home.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard, PeopleOfHome
 from narval.surfaces.http.login import LoginPages, session_pages
-from narval.surfaces.http.place import Place
+from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import PageServer
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
@@ -22,7 +22,7 @@ SCARCE = {"simulate": 20, "explore": 20}
 """The times an hour that a session may have something simulated or explored (M74)."""
 
 
-def pages(home: Home, folder: Path, place: Place, sessions: Sessions) -> Application:
+def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Application:
     """All pages of a home, behind the guard."""
     site = make_site(home.known_socket, folder)
     people = PeopleOfHome(site.reading.ask)

@@ -21,7 +21,7 @@ from narval.surfaces.cli.startup_gc import resume
 if TYPE_CHECKING:
     import socket
 
-    from narval.surfaces.http.place import Place
+    from narval.surfaces.http.place import WebPlace
     from narval.surfaces.http.sessions import Sessions
 
 _ELSEWHERE = (
@@ -108,18 +108,18 @@ def _told(found: dict[str, str]) -> str:
 
 def _place(
     stack: ExitStack, port: int | None, path: Path | None, behind: str | None
-) -> tuple[Place, list[socket.socket]]:
+) -> tuple[WebPlace, list[socket.socket]]:
     """The place that is served, and the sockets that listen there. Raises OperatorError."""
-    from narval.surfaces.http.place import Place
+    from narval.surfaces.http.place import WebPlace
     from narval.surfaces.http.server import loopback, unix_socket
 
     if path is not None:
-        place = Place.behind_proxy(behind) if behind else Place()
+        place = WebPlace.behind_proxy(behind) if behind else WebPlace()
         return place, [stack.enter_context(unix_socket(path, for_group=bool(behind)))]
     sockets = loopback(port)
     for one in sockets:
         stack.enter_context(one)
-    return Place(sockets[0].getsockname()[1]), sockets
+    return WebPlace(sockets[0].getsockname()[1]), sockets
 
 
 def _in_journal() -> bool:

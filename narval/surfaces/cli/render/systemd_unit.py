@@ -9,13 +9,13 @@ import sys
 from narval.runtime.home.home import Home
 from narval.runtime.home.shipped import shipped
 
-UNITS = {"run": "narval.service", "web": "narval-web.service"}
+SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
 """The unit of each command that is a service."""
 
 
 def unit(home: Home, command: str = "run", program: str = sys.executable) -> str:
     """The text of the unit of a command for a home."""
-    text = (shipped() / "etc" / UNITS[command]).read_text(encoding="utf-8")
+    text = (shipped() / "etc" / SERVICE_UNITS[command]).read_text(encoding="utf-8")
     words = (program, "-m", "narval", "--home", str(home.path), command)
     started = "ExecStart=" + " ".join(map(_quoted, words))
     return "\n".join(started if line.startswith("ExecStart=") else line for line in text.splitlines()) + "\n"
