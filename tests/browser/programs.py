@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from narval.runtime.home.home import Home
+from narval.surfaces.control.client import Client
 from tests.surfaces.cli.command_line import begun, line_of, make_home, separately
 
 STAGES = """\
@@ -36,6 +38,13 @@ STAGES = """\
 </cookbook>
 """
 
+PROCESS = """\
+<process-definition name="order">
+  <node name="enter" type="wait" isStart="true"><arc to="bill"/></node>
+  <node name="bill" type="wait"/>
+</process-definition>
+"""
+
 PEOPLE = """
 [people.ann]
 login = "root"
@@ -52,6 +61,7 @@ class Household:
     def __init__(self, place: Path) -> None:
         self.home = make_home(place)
         (self.home / "recipes" / "show.xml").write_text(STAGES)
+        (self.home / "recipes" / "order.xml").write_text(PROCESS)
         (self.home / "etc" / "people.toml").write_text(PEOPLE)
         self._daemon: subprocess.Popen[bytes] | None = None
         self._web: subprocess.Popen[bytes] | None = None
@@ -92,12 +102,21 @@ class Household:
     def data(self, *arguments: object, given: str = "") -> Any:
         return json.loads(self.narval(*arguments, "--json", given=given))
 
+    def client(self) -> Client:
+        """A connection to the daemon."""
+        path = Home(self.home).known_socket()
+        assert path is not None
+        return Client(path)
+
     def start(self, definition: str) -> int:
         """Start a run; its number."""
-        return int(self.narval("start", definition).strip())
+        with self.client() as client:
+            return int(client.ask("start", name=definition)["eid"])
 
-    def add(self, xml: str) -> None:
-        self.narval("add", "-", given=xml)
+    def add(self, xml: str) -> int:
+        """Add an element; its number."""
+        with self.client() as client:
+            return int(client.ask("add", elements=[xml.encode()])["eids"][0])
 
 
 def log_in(page: Any, link: str) -> None:

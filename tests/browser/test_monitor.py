@@ -59,13 +59,10 @@ class TestRun:
     def test_M60_what_is_new_is_soon_on_the_screen(self, page: Any, household: Household) -> None:
         page.goto(f"{BASE}/runs")
         follow(page)
-        from narval.surfaces.control.client import Client
-
         late = []
-        with Client(household.home / "var" / "run" / "control.sock") as client:
+        with household.client() as client:
             for _ in range(12):
-                run = client.ask("start", name="show.still")
-                run = run["run"] if isinstance(run, dict) else run
+                run = client.ask("start", name="show.still")["eid"]
                 begun = time.monotonic()
                 page.locator(f"a[href='{BASE}/runs/{run}']").first.wait_for()
                 late.append(time.monotonic() - begun)
@@ -153,6 +150,7 @@ class TestGoneAndBack:
         household.add("<go stage='1'/>")
         part(page, "second").and_(page.locator(".s-done")).wait_for()
         assert page.locator("#banner").is_hidden()
+        household.add("<go stage='2'/>")
 
     def test_M4_the_daemon_is_killed_and_back(self, page: Any, household: Household) -> None:
         run = household.start("show.stages")
