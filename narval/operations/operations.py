@@ -34,6 +34,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.showing": ("show", "xml"),
     "runs.drawing": ("drawn", "graph"),
     "runs.history": ("history",),
+    "runs.calls": ("timeline",),
+    "runs.parts": ("part",),
     "why": ("why",),
     "signals": ("signal",),
     "work.items": ("worklist", "work_item"),

@@ -23,7 +23,7 @@ from narval.operations.asker import Asker
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run, standing_of
 from narval.operations.registry import operation
-from narval.operations.runs.history import lines
+from narval.operations.runs.history import newest
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.replay import definition_of, state_of
@@ -221,7 +221,7 @@ def explain(
 
 def _cancellation(agent: AgentState, run: Run) -> str:
     """By whom a run was cancelled (P30), and why; "" where its history has neither."""
-    for line in reversed(lines(agent.store, run.eid)) if run.phase == "cancelled" else ():
+    for line in newest(agent.store, run.eid) if run.phase == "cancelled" else ():
         if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
             by = f" by {Asker(line['by'], actor=line.get('actor', ''))}" if line.get("by") else ""
             return f"it was cancelled{by}" + (f": {line['reason']}" if line.get("reason") else "")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.runtime.home.new_home import create_home
+from tests.acceptance.forked_commands import command
 
 PATIENCE = 60.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
@@ -34,9 +35,7 @@ class Narval:
 
     def __call__(self, *arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """A command, to its end."""
-        return subprocess.run(
-            self.line(*arguments), input=given, capture_output=True, timeout=PATIENCE, check=False
-        )
+        return command(self.line(*arguments)[3:], given, PATIENCE)
 
     def ask(self, *arguments: str | Path) -> Any:
         """What a command answers as JSON; it must succeed."""

@@ -561,13 +561,12 @@ class Dialogue:
         assert self._replayed[run] == state, "what was recorded makes the same state again"
         stored = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=engine.state_type)
         assert stored == state, "a state survives being stored"
-        waiting = {watch: command for watch, (of, command) in self.watches.items() if of == run}
-        under_way = [call for of, call in self.calls.values() if of == run]
-        moments = [wake for wake, (of, _) in self.wakes.items() if of == run]
+        asked = self.in_force[run]
+        waiting, under_way, moments = dict(asked.watches), [*asked.calls], [*asked.wakes]
         if run in self.finished:
             assert not moments, f"run {run} is over and still waits for {moments}"
             assert not waiting, f"run {run} is over and still watches {waiting}"
-            reserved = self.in_force[run].reserved
+            reserved = asked.reserved
             assert not reserved, f"run {run} is over and still reserves {[*reserved]}"
         else:
             said = list(engine.waiting_for(self.definitions[run], state, waiting))

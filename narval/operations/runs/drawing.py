@@ -64,34 +64,26 @@ def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
 
 def form(found: Graph) -> dict[str, Any]:
     """A graph as plain data, with the digest of what decides its layout."""
-    parts = [_part(part) for part in found.parts if isinstance(part, GraphNode)]
-    edges = [part for part in found.parts if isinstance(part, GraphEdge)]
-    arcs = [
-        {
-            "id": id,
-            "from": edge.start,
-            "to": edge.end,
-            "text": clipped(edge.label or "", LONGEST),
-            "state": edge.kind,
-            "badge": edge.badge,
-        }
-        for id, edge in zip(arc_ids(edges), edges, strict=True)
-    ]
+    parts = [part_row(part) for part in found.parts if isinstance(part, GraphNode)]
+    arcs = arc_rows([part for part in found.parts if isinstance(part, GraphEdge)])
     return {"name": found.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
 
 
-def arc_ids(edges: list[GraphEdge]) -> list[str]:
-    """An id for each arc: the ids of both ends, and a number where several lead from one to the other."""
-    seen: Counter[tuple[str, str]] = Counter()
-    ids = []
+def arc_rows(edges: list[GraphEdge]) -> list[dict[str, Any]]:
+    """The arcs; the id of one has those of both ends, and a number where several lead from one to another."""
+    seen: Counter[str] = Counter()
+    rows = []
     for edge in edges:
-        ends = (edge.start, edge.end)
+        ends = f"{edge.start}>{edge.end}"
         seen[ends] += 1
-        ids.append(f"{edge.start}>{edge.end}" + (f"#{seen[ends]}" if seen[ends] > 1 else ""))
-    return ids
+        row = {"id": ends if seen[ends] == 1 else f"{ends}#{seen[ends]}", "from": edge.start, "to": edge.end}
+        text = clipped(edge.label or "", LONGEST)
+        rows.append(row | {"text": text, "state": edge.kind, "badge": edge.badge, "told": edge.tooltip})
+    return rows
 
 
-def _part(node: GraphNode) -> dict[str, Any]:
+def part_row(node: GraphNode) -> dict[str, Any]:
+    """A part as it is drawn."""
     return {
         "id": node.id,
         "kind": node.kind,

@@ -2,52 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from narval.engines.engine import Conceals
-from narval.errors import UnreadableError
+from narval.errors import RequestError, UnreadableError
 from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
 from narval.operations.registry import operation
+from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store import codec
 from narval.runtime.store.batch import JournalRow
 from narval.runtime.store.store import AgentStore
 from narval.source.secrets import hide_secrets
 
+NEWEST = 2**63 - 1
+"""No line has a greater number."""
+
 
 @operation("read")
-async def history(daemon: Daemon, run: int, after: int = 0, wait: float = 0.0) -> list[dict[str, Any]]:
-    """The events of a run after a number, in order; `wait` seconds for one if there is none yet."""
+async def history(
+    daemon: Daemon,
+    run: int,
+    after: int = 0,
+    wait: float = 0.0,
+    before: int | None = None,
+    limit: int | None = None,
+) -> list[dict[str, Any]]:
+    """The events of a run after a number, in order; `wait` seconds for one if there is none yet.
+
+    With `limit` the newest so many, newest first; with `before` those of lower numbers. Such a page costs
+    what it shows, however long the history is (M86).
+    """
     found = find_run(daemon, run)
+    if limit is not None or before is not None:
+        if after or (limit is not None and limit < 1):
+            raise RequestError("expected limit to be 1 or more, and no after along with limit or before")
+        pages = newest(daemon.agent.store, found.eid, NEWEST if before is None else before)
+        return concealed(found, list(islice(pages, limit)))
     shown = lines(daemon.agent.store, found.eid, after)
     while not shown and wait > 0 and found.active:
         known = found.entries
         wait = await daemon.host.turned(wait)
         if found.entries != known or not found.active:
             shown = lines(daemon.agent.store, found.eid, after)
-    engine = found.engine
-    if isinstance(engine, Conceals) and found.active:
-        return [engine.conceal(found.definition, found.state, line) for line in shown]
+    return concealed(found, shown)
+
+
+def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines without what their run keeps from those who look while it goes on (P27)."""
+    engine = run.engine
+    if isinstance(engine, Conceals) and run.active:
+        return [engine.conceal(run.definition, run.state, line) for line in shown]
     return shown
 
 
 def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
     """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`; secrets are hidden."""
-    found = []
-    for row in store.journal(run):
-        for line in _described(row):
-            if line["seq"] > after:
-                line["at"] = moment(line["at"])
-                if "agent" in line:  # that of a call; `agent` is the one whose run this is
-                    line["of"] = line.pop("agent")
-                found.append(hide_secrets(line))
-    return found
+    return [line for row in store.journal(run) for line in lines_of(row) if line["seq"] > after]
 
 
-def _described(row: JournalRow) -> list[dict[str, Any]]:
+def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
+    """The lines of a run before a number, the newest first, read as they are wanted."""
+    for row in store.journal(run, before=before):
+        yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+
+
+def lines_of(row: JournalRow) -> list[dict[str, Any]]:
     """An entry as lines; for one that cannot be read, a line that says so."""
     try:
-        return codec.describe_entry(row.data, row.run, row.seq)
+        found = codec.describe_entry(row.data, row.run, row.seq)
     except UnreadableError as error:
-        return [{"seq": row.seq, "at": row.at, "run": row.run, "what": "Unreadable", "message": str(error)}]
+        found = [{"seq": row.seq, "at": row.at, "run": row.run, "what": "Unreadable", "message": str(error)}]
+    return [_shown(line) for line in found]
+
+
+def _shown(line: dict[str, Any]) -> dict[str, Any]:
+    line["at"] = moment(line["at"])
+    if "agent" in line:  # that of a call; `agent` is the one whose run this is
+        line["of"] = line.pop("agent")
+    found: dict[str, Any] = hide_secrets(line)
+    return found

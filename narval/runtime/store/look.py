@@ -111,9 +111,10 @@ class _AgentLook(DatabaseAgent):
         super().__init__(tables, agent)
         self._decided = decided
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
         """The entries of a run."""
-        return chain(super().journal(run, after), self._decided.journal(run, after))
+        both = super().journal(run, after, before), self._decided.journal(run, after, before)
+        return chain(*(both if before is None else reversed(both)))
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -119,10 +119,11 @@ class VolatileAgent(AlwaysNew):
         """All runs, oldest first."""
         return sorted(map(RunRow._make, self._runs.values()), key=attrgetter("eid"))
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
         """The entries of a run."""
-        advances = self._journals.get(run, [])
-        for entry in advances[bisect_right(advances, after, key=attrgetter("seq")) :]:
+        advances, of = self._journals.get(run, []), attrgetter("seq")
+        newer = advances[bisect_right(advances, after, key=of) :] if before is None else []
+        for entry in newer or reversed(advances[: bisect_left(advances, before or 0, key=of)]):
             data = encode_entry(entry.event, entry.changes, entry.commands)
             yield JournalRow(run, entry.seq, entry.event.at, data)
 

@@ -184,9 +184,11 @@ class DatabaseAgent(AgentStore):
         """All runs, oldest first."""
         return self._all(RunRow, "runs")
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
         """The entries of a run."""
-        return iter(self._all(JournalRow, "entries of run", run, after, error=UnreadableError))
+        asked = ("entries of run", run, after) if before is None else ("entries before", run, before)
+        for rows in self._tables.stream(asked[0], self.agent, *asked[1:]):
+            yield from typed(JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""

@@ -444,6 +444,11 @@ SELECT journal.run, journal.seq, journal.at, journal.data
 FROM journal
 WHERE journal.agent = ? AND journal.run = ? AND journal.seq > ? ORDER BY journal.line;
 
+-- name: entries before
+SELECT journal.run, journal.seq, journal.at, journal.data
+FROM journal
+WHERE journal.agent = ? AND journal.run = ? AND journal.seq < ? ORDER BY journal.line DESC;
+
 -- name: snapshot
 SELECT snapshots.run, snapshots.seq, snapshots.data
 FROM snapshots

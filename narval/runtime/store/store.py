@@ -74,8 +74,10 @@ class HistoryReader(Protocol):
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
 
-    def journal(self, run: int, after: int = 0) -> Iterator[JournalRow]:
-        """The entries of a run that begin after a line, oldest first."""
+    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
+        """The entries of a run that begin after a line, oldest first; or those that begin before one, newest
+        first. They are read as they are wanted.
+        """
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""

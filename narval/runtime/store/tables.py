@@ -157,7 +157,8 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
 
 def _reading() -> dict[str, Statement]:
     """The queries of the readers, of one agent each; None as a parameter that narrows leaves all in."""
-    versions = definitions.c
+    versions, of = definitions.c, journal.c
+    entries = _all(journal).where(_is(of.run))
     return {
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
         "agents": select(*agents.columns).order_by(agents.c.agent),
@@ -165,9 +166,7 @@ def _reading() -> dict[str, Statement]:
         "elements": _with_texts(elements, "eid"),
         "element": _with_texts(elements).where(_is(elements.c.eid)),
         "elements of files": _with_texts(elements, "eid").where(_of_files()),
-        "last eids": union_all(
-            *(select(func.max(of.c.eid)).where(_is(of.c.agent)) for of in (elements, runs))
-        ),
+        "last eids": union_all(*(select(func.max(c.eid)).where(_is(c.agent)) for c in (elements.c, runs.c))),
         "marks of element": _all(marks, "definition", "place", "slot").where(_is(marks.c.eid)),
         "contexts": _held(),
         "marks": _all(marks, "eid", "definition", "place", "slot"),
@@ -177,7 +176,8 @@ def _reading() -> dict[str, Statement]:
         "meta": _all(meta, "key"),
         "runs": _all(runs, "eid"),
         "runs before": _before(runs),
-        "entries of run": _all(journal, "line").where(_is(journal.c.run), journal.c.seq > bindparam("after")),
+        "entries of run": entries.where(of.seq > bindparam("after")).order_by(of.line),
+        "entries before": entries.where(of.seq < bindparam("before")).order_by(of.line.desc()),
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "entries under way": _under_way(journal).where(journal.c.seq > _last_saved()),
         "snapshots under way": _under_way(snapshots),

@@ -10,7 +10,7 @@ from narval.operations.text import counted, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
-from narval.surfaces.cli.paging import Page, paged
+from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, table
 from narval.surfaces.cli.session import Session
@@ -119,16 +119,27 @@ def show(
 @command("history", example="narval history 12\nnarval history 12 --follow\nnarval history 12 --at 87")
 @run_argument
 @click.option("--follow", is_flag=True, help="Go on until the run is over.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N lines, newest first.")
+@click.option("--before", type=int, metavar="SEQ", help="Only those before line SEQ, newest first.")
 @at_option
-def history(session: Session, run: int, follow: bool, at: int | None) -> None:
+def history(
+    session: Session, run: int, follow: bool, limit: int | None, before: int | None, at: int | None
+) -> None:
     """Show what happened in a run, in order, with times.
 
-    With --at, the run as it was after that line of its history.
+    With --at, the run as it was after that line of its history; with --limit or --before, the newest page.
     """
     if at is not None:
         if follow:
             raise click.UsageError("--at and --follow exclude each other")
         session.give(session.ask("show", run=run, at=at), answers.run)
+        return
+    if limit is not None or before is not None:
+        if follow:
+            raise click.UsageError("--follow goes with neither --limit nor --before")
+        page = {"before": before, "limit": limit or PAGE}
+        with session.lines(answers.history_line) as write_page:
+            write_page(session.ask("history", run=run, **page))
         return
     with session.connect("look") as connection, session.lines(answers.history_line) as write:
 

@@ -130,10 +130,15 @@ class Visit:
         """The name of the agent."""
         return str(self.path.get("agent", ""))
 
+    @staticmethod
+    def address(agent: str, rest: str = "/") -> str:
+        """The address of a page of an agent, `rest` from `/` on."""
+        return f"/a/{quote(agent, safe='')}{rest}"
+
     @property
     def base(self) -> str:
         """The start of the addresses of this agent's pages."""
-        return f"/a/{quote(self.agent, safe='')}"
+        return self.address(self.agent, "")
 
     def url(self, rest: str = "/", **query: Any) -> str:
         """An address of this agent, `rest` from `/` on; parameters that are None or empty are left out."""

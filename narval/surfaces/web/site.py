@@ -16,13 +16,29 @@ from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages import log, memory, run, run_acts, runs, search, status, work
+from narval.surfaces.web.pages import (
+    agents,
+    log,
+    memory,
+    run,
+    run_acts,
+    run_parts,
+    runs,
+    search,
+    status,
+    work,
+)
 
 PAGES: tuple[PageRoute, ...] = (
+    agents.agents_page,
     status.status_page,
     runs.run_list,
     runs.act_on_runs,
     run.run_page,
+    run_parts.part_page,
+    run_parts.timeline_page,
+    run_parts.history_page,
+    run_parts.replay_page,
     run_acts.cancel_page,
     run_acts.cancel_run,
     run_acts.signal_page,

@@ -176,7 +176,7 @@ def test_a_missing_external_is_a_fault_that_knows_what_was_probably_meant() -> N
 
 def test_externals_that_double_each_time_are_refused_before_they_fill_memory() -> None:
     nodes = '<node name="a"/><node name="b"/>'
-    chain = [read("p0", nodes)]
+    chain = [read("p0", nodes + f'<description lang="en">{"c" * 5_000}</description>')]
     for level in range(1, 40):
         inner = f"p{level - 1}"
         both = "".join(f'<external name="{each}" processDefinition="{inner}"/>' for each in "xy")

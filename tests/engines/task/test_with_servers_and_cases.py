@@ -76,7 +76,7 @@ class Works(Dialogue):
 
     def _owes(self, run: int) -> bool:
         caller = self.callers[run]
-        return caller is not None and caller.call in self.calls
+        return caller is not None and caller.call in self.in_force[caller.run].calls
 
     def put(self, name: str, xml: str) -> int:
         """An object is put to a type; its case."""

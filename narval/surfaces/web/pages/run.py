@@ -25,14 +25,14 @@ async def run_page(visit: Visit) -> Shown:
         visit.ask("show", run=eid, at=at),
         visit.ask("drawn", run=eid, at=at),
         visit.ask("why", run=eid),
-        visit.ask("history", run=eid),
+        visit.ask("history", run=eid, limit=LINES),
     )
     values = {
         "run": shown,
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "why": why,
-        "history": [told(line) for line in reversed(history[-LINES:])],
+        "history": [told(line) for line in history],
         "callers": [] if visit.live else await callers(visit, shown),
         "article": article(shown["kind"]).capitalize(),
         "here": "/runs",

@@ -1,0 +1,88 @@
+"""Commands that look closer at one run: part, timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from narval.operations.text import Row, clean, counted, moment_exactly
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.runs import run_argument
+from narval.surfaces.cli.session import Session
+
+
+def _waited_for(row: Row) -> str:
+    if row["target"]:
+        return f"{row['kind']} {row['target']}" + (f" of {row['agent']}" if row["agent"] else "")
+    return str(row["for"])
+
+
+def _came_of(row: Row) -> str:
+    error = f": {row['error']['type']}: {row['error']['message']}" if row["error"] else ""
+    place = f", waits for {row['place']}" if row.get("place") else ""
+    return f"{row['outcome']}{error}{place}"
+
+
+_ROWS = (
+    Column("part", lambda row: row["part"]),
+    Column("what", _waited_for),
+    Column("try", lambda row: row["try"] or "", right=True),
+    Column("asked", lambda row: moment_exactly(row["asked"]), is_moment=True),
+    Column("begun", lambda row: moment_exactly(row["begun"])[11:]),
+    Column("ended", lambda row: moment_exactly(row["ended"])[11:]),
+    Column("run", lambda row: row["child"] or "", right=True),
+    Column("outcome", _came_of, most=200),
+)
+
+
+@command("timeline", example="narval timeline 12\nnarval timeline 12 --limit 20 --json")
+@run_argument
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N.")
+def timeline(session: Session, run: int, limit: int | None) -> None:
+    """Show the calls of a run over time, and its waits.
+
+    A row is a try of a call, or a wait for an element or a moment; in the order in which they began.
+    """
+    answer = session.ask("timeline", run=run, limit=limit)
+    session.give(answer, lambda found: table(_ROWS, found["rows"]))
+    if answer["left_out"] and not session.as_json:
+        click.echo(f"{counted(answer['left_out'], 'older row')} left out", err=True)
+
+
+@command("part", example="narval part 12 send\nnarval part 12 'send>wait' --json")
+@run_argument
+@click.argument("identifier", metavar="ID", shell_complete=completion.parts)
+def part(session: Session, run: int, identifier: str) -> None:
+    """Show all about one part of a run, or about an arc.
+
+    Besides what `narval why RUN ID` tells: each try of its calls, when, with what it was given and what it
+    gave, its error, and the run that answered. An arc is named by the parts at both ends: send>wait.
+    """
+    answer = session.ask("part", run=run, id=identifier)
+    session.give(answer, lambda found: click.echo("\n".join(_lines(found))))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    if "arc" in found:
+        arc = found["arc"]
+        told = ", ".join(filter(None, (arc["text"], arc["state"], arc["badge"])))
+        yield f"arc {clean(arc['id'])}: {clean(told)}"
+        yield from (f"  {clean(end['id'])} is {end['state']}" for end in found["ends"])
+        return
+    yield from answers.why(found)
+    for row in found["calls"]:
+        times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'}"
+        tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""
+        yield f"{clean(_waited_for(row))}{tried}: {clean(_came_of(row))}, {times}"
+        for slot in row["inputs"]:
+            given = ", ".join(f"{one['eid']} {clean(one['name'] or '')}".rstrip() for one in slot["elements"])
+            yield f"  {clean(slot['input'] or 'elements')}: {given}"
+        if row["gave"]:
+            yield f"  gave {', '.join(str(one['eid']) for one in row['gave'])}"
+        if row["child"]:
+            yield f"  run {row['child']} answered it"

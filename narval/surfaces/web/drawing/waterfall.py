@@ -1,0 +1,106 @@
+"""The waterfall of a run: a bar for each call and wait over time, as plain values for a template (M36)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from narval.definitions.reading.durations import duration
+
+LEFT, WIDTH, WORDS, HEIGHT, TOP = 230.0, 840.0, 110.0, 22.0, 26.0
+"""Pixels: the columns of names, of time, and of words behind a bar; a row, and the scale above the rows."""
+
+MARKS = 6
+"""So many marks are on the scale, about."""
+
+OUTCOMES = {
+    "done": "done", "came": "done", "failed": "failed", "given up": "cancelled", "under way": "active",
+}  # fmt: skip
+"""The looks of what became of a call."""
+
+WAITS = frozenset({"element", "moment", "back-off", "person", "place"})
+"""The things that are waited for while nothing is at work."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A row: its bar from `x` on, before it the wait for a place, and its words."""
+
+    row: Mapping[str, Any]
+    group: str
+    y: float
+    x: float
+    width: float
+    waited: float
+    took: str
+
+    @property
+    def words_at(self) -> float:
+        """The left edge of the words, behind the bar."""
+        return round(self.x + self.width + 6, 1)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A mark of the scale: a time since the start."""
+
+    x: float
+    text: str
+
+
+class Waterfall(msgspec.Struct, frozen=True):
+    """All rows with the scale above them, in pixels."""
+
+    height: float
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    width: float = LEFT + WIDTH + WORDS
+
+
+def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None, now: float) -> Waterfall:
+    """The rows of `timeline` from the start of a run to its end, or to the present moment."""
+    listed = list(rows)
+    first = _seconds(started)
+    ends = [_seconds(row["ended"]) for row in listed if row["ended"]]
+    last = max(_seconds(ended) if ended else now, *ends, first)
+    span = max(last - first, 0.001)
+
+    def place(given: str | None) -> float:
+        at = _seconds(given) if given else last
+        return LEFT + WIDTH * min(1.0, max(0.0, (at - first) / span))
+
+    bars = []
+    for index, row in enumerate(listed):
+        asked, begun, end = place(row["asked"]), place(row["begun"] or row["asked"]), place(row["ended"])
+        took = (_seconds(row["ended"]) if row["ended"] else last) - _seconds(row["begun"] or row["asked"])
+        is_waiting = row["for"] in WAITS and row["outcome"] in ("under way", "came")
+        group = "waiting" if is_waiting else OUTCOMES.get(row["outcome"], "idle")
+        top = TOP + HEIGHT * index
+        width, waited = round(max(2.0, end - begun), 1), round(begun - asked, 1)
+        bars.append(Bar(row, group, top, round(begun, 1), width, waited, duration(took)))
+    return Waterfall(TOP + HEIGHT * len(listed) + 8, tuple(bars), _marks(span))
+
+
+def _marks(span: float) -> tuple[Mark, ...]:
+    step = _step(span / MARKS)
+    count = int(span / step) + 1
+    places = ((at, round(LEFT + WIDTH * step * at / span, 1)) for at in range(count))
+    return tuple(Mark(x, duration(step * at).removesuffix(" 0 s") if at else "0") for at, x in places)
+
+
+def _step(least: float) -> float:
+    """The round time that is at least so long, in seconds."""
+    for step in (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400):
+        if 30 < least <= step:
+            return float(step)
+    if least > 86400:
+        return 86400.0 * (least // 86400 + 1)
+    size = 10.0**-6
+    while size * 10 < least:
+        size *= 10
+    return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= least)
+
+
+def _seconds(given: str) -> float:
+    return datetime.fromisoformat(given).timestamp()

@@ -1,0 +1,124 @@
+"""The pages of a run's inside: one part, its calls over time, its history, its replay (M32, M34, M36)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from narval.errors import RequestError
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.web.drawing.svg import patches
+from narval.surfaces.web.drawing.waterfall import OUTCOMES, waterfall
+from narval.surfaces.web.pages.run import drawing_of, told
+
+LINES = 100
+"""So many lines of history are on a page."""
+
+BARS = 500
+"""So many calls are drawn on a page."""
+
+
+@page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval why {run} {id}")
+async def part_page(visit: Visit) -> Shown:
+    """Show one part of a run, or an arc: why it is so, what it waits for, the tries of its calls."""
+    eid = visit.path["run"]
+    part = await visit.ask("part", run=eid, id=visit.path["id"])
+    run = await visit.ask("show", run=eid)
+    log = [] if visit.live else await _lines_during(visit, part.get("calls", []))
+    values = {"run": run, "id": visit.path["id"], "part": part, "log": log}
+    values |= {"fall_groups": OUTCOMES, "here": "/runs"}
+    return Shown("part.html", values, part, follows=Follows(run=eid), over=run["phase"] != "active")
+
+
+async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines that actions wrote to the log while the calls of a part went on."""
+    spans = [(call["begun"] or call["asked"], call["ended"]) for call in calls if call["call"]]
+    if not spans:
+        return []
+    lines = await visit.ask("log", lines=400)
+    return [
+        line
+        for line in lines
+        if not line["logger"].startswith("narval.")
+        and any(first <= line["at"] <= (last or line["at"]) for first, last in spans)
+    ][-20:]
+
+
+@page("/a/{agent}/runs/{run:int}/timeline", command="narval timeline {run}")
+async def timeline_page(visit: Visit) -> Shown:
+    """Show the calls of a run over time, at most so many, the newest or the longest."""
+    eid = visit.path["run"]
+    run, found = await visit.ask("show", run=eid), await visit.ask("timeline", run=eid)
+    rows = found["rows"]
+    is_longest = visit.query.get("sort") == "longest"
+    if is_longest:
+        rows = sorted(rows, key=lambda row: -_length(row))
+    shown = rows[:BARS] if is_longest else rows[-BARS:]
+    values = {
+        "run": run,
+        "fall": waterfall(shown, found["started"], found["ended"], time.time()),
+        "left_out": len(rows) - len(shown),
+        "sort": "longest" if is_longest else "time",
+        "here": "/runs",
+    }
+    return Shown("timeline.html", values, found, follows=Follows(run=eid), over=run["phase"] != "active")
+
+
+def _length(row: dict[str, Any]) -> float:
+    """The seconds that a call took; one that is under way is longer than all."""
+    if not row["ended"]:
+        return float("inf")
+    return float(waterfall([row], row["asked"], row["ended"], 0.0).bars[0].width)
+
+
+@page("/a/{agent}/runs/{run:int}/history", command="narval history {run}")
+async def history_page(visit: Visit) -> Shown:
+    """Show a page of a run's history, the newest lines first."""
+    eid, before = visit.path["run"], visit.number("before")
+    run = await visit.ask("show", run=eid)
+    lines = await visit.ask("history", run=eid, limit=LINES + 1, before=before)
+    shown = lines[:LINES]
+    older = visit.url(f"/runs/{eid}/history", before=shown[-1]["seq"]) if len(lines) > LINES else ""
+    values = {
+        "run": run,
+        "history": [told(line) for line in shown],
+        "older": older,
+        "newest": visit.url(f"/runs/{eid}/history") if before is not None else "",
+        "here": "/runs",
+    }
+    return Shown(
+        "history.html",
+        values,
+        shown,
+        links={"next": older} if older else {},
+        follows=Follows(run=eid) if before is None else None,
+        over=run["phase"] != "active",
+    )
+
+
+@page("/a/{agent}/runs/{run:int}/replay", command="narval replay {run}")
+async def replay_page(visit: Visit) -> Shown:
+    """Show a run as it was after an entry of its journal; a script moves over all of them (M34)."""
+    eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")
+    found = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
+    entries = found["entries"] if isinstance(found, dict) else found
+    if not entries and after is None:
+        raise RequestError(f"there is no entry of run {eid} that can be shown")
+    run = await visit.ask("show", run=eid, at=at)
+    drawn = await visit.ask("drawn", run=eid, at=at)
+    seqs = [entry["seq"] for entry in entries]
+    here = at if at is not None else (seqs[-1] if seqs else 0)
+    values = {
+        "run": run,
+        "drawn": drawn,
+        "drawing": await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
+        "at": here,
+        "first": seqs[0] if seqs else here,
+        "last": seqs[-1] if seqs else here,
+        "back": max((seq for seq in seqs if seq < here), default=None),
+        "forward": min((seq for seq in seqs if seq > here), default=None),
+        "entry": next((entry for entry in entries if entry["seq"] == here), None),
+        "begins_late": found.get("begins_late", False) if isinstance(found, dict) else False,
+        "here": "/runs",
+    }
+    return Shown("replay.html", values, found, parts=patches(drawn))
