@@ -1,4 +1,4 @@
-"""A real browser for the tests of this folder: one a worker, and a new context for each test (M96, M97)."""
+"""A real browser for the tests of this folder: one a file, and a new context for each test (M96, M97)."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """A browser for a file: while there is one, the loop of playwright runs in this thread, and no other."""
     from playwright.sync_api import sync_playwright
 
     path = browser_path()

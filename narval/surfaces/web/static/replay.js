@@ -123,7 +123,7 @@ const begin = () => {
         const answer = await fetch(url, { redirect: "error" });
         if (!answer.ok) throw new Error(String(answer.status));
         const found = await answer.json();
-        const entries = found.entries ?? found;
+        const entries = Array.isArray(found) ? found : found.entries;
         film.add(entries);
         slider.max = String(Math.max(film.entries.length - 1, 0));
         if (entries.length < PAGE) break;
