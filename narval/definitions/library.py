@@ -245,7 +245,7 @@ def check_targets(
             because = _because(reference, broken_files or {}) if wrong else ""
             faults.extend([reference.fault(because)] if because else wrong)
             continue
-        found, several = _found(reference, library)
+        found, several = named_by(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)
             message = f"{reference.what}: {names} are of this name; write which is meant in full"
@@ -266,7 +266,7 @@ def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) 
     return ""
 
 
-def _found(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
+def named_by(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
     """The definition that a reference names; or all that it may mean, if they are several."""
     if not reference.kind:
         return library.find(reference.target), ()

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from narval.definitions.schedule import Time
 from narval.engines.commands import Command, Watch
 from narval.engines.events import Event, Resume, Reusable
 from narval.engines.graph import Graph
@@ -150,6 +151,14 @@ class HasTokens(Protocol):
 
 
 @runtime_checkable
+class HasDates(Protocol):
+    """An engine whose parts wait for dates that come again (N25, A10)."""
+
+    def dates_of(self, definition: Any, part: str, /) -> tuple[Time, ...]:
+        """The dates that a part waits for; empty for one that waits for none."""
+
+
+@runtime_checkable
 class HasEnvironment(Protocol):
     """An engine whose runs begin with attributes."""
 
@@ -191,6 +200,4 @@ def tokens_of(engine: Engine) -> HasTokens:
 
 def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
     """The run, and the part of it, from which this one was begun again; None if it was not."""
-    known = getattr(engine, "resumed_from", None)  # a test of the protocol costs forty times as much
-    found: tuple[int, str] | None = known(state) if known is not None else None
-    return found
+    return engine.resumed_from(state) if isinstance(engine, Retryable) else None

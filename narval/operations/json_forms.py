@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from narval.definitions.action.definition import Action
-from narval.definitions.prototype import Input, Output
+from narval.definitions.prototype import Input, Output, Prototype
 from narval.engines.commands import Call
 from narval.engines.engine import resumed_from
 from narval.engines.events import Caller
@@ -191,11 +191,16 @@ def action(found: Action) -> dict[str, Any]:
         "path": found.path,
         "line": found.line,
         "runs": found.where,
-        "inputs": [
-            _slot(slot, "use", "list", "optional", "outdates", "newest") for slot in found.prototype.inputs
-        ],
-        "outputs": [_slot(slot, "list", "optional", "unique") for slot in found.prototype.outputs],
+        **prototype(found.prototype),
         "description": description(found.descriptions),
+    }
+
+
+def prototype(found: Prototype) -> dict[str, Any]:
+    """The inputs and outputs of a prototype."""
+    return {
+        "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in found.inputs],
+        "outputs": [_slot(slot, "list", "optional", "unique") for slot in found.outputs],
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.definitions.automaton.definition import Automaton, told
+from narval.definitions.schedule import Time
 from narval.engines import commands
 from narval.engines.automaton import completion, start
 from narval.engines.automaton.apply import APPLY
@@ -84,6 +85,12 @@ def _started(decision: AutomatonDecision, event: Started) -> None:
     decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt, wake, until))
     decision.add_to_context(event.elements)
     start.make_ready(decision, decision.definition.start)
+
+
+def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
+    """The dates of a state."""
+    state = definition.states.get(part)
+    return state.after if state is not None else ()
 
 
 def _woken(decision: AutomatonDecision, event: TimerFired) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.definitions.recipe.definition import Recipe
+from narval.definitions.schedule import Time
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.events import (
@@ -58,6 +59,12 @@ def begin(run: int, definition: Recipe) -> PlanState:
 def resumed_from(state: PlanState) -> tuple[int, str] | None:
     """The plan, and the step of it, from which this one was begun again."""
     return state.resumed
+
+
+def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
+    """The dates of a transition."""
+    transition = definition.transition_of(part)
+    return transition.times if transition is not None else ()
 
 
 def on_engine_error(

@@ -36,13 +36,13 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `disk file incident overdue nobody outlived person source`, `grave` one of `high`,
+    `what` is one of `disk file incident overdue nobody outlived source missed person`, `grave` one of `high`,
     `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
     """
     rows = await open_rows(daemon)
     overdue, waiting = _work(daemon)
     wrong = [*_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
-    return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *waiting]
+    return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *_missed(daemon), *waiting]
 
 
 def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
@@ -131,6 +131,18 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
             kind, message, _ = read_error(error)
             text = f"{name} in run {run.eid} of {run.name} tells of trouble: {kind}: {message}"
             yield item("source", "middle", text, {"run": run.eid}, error.added)
+
+
+def _missed(daemon: Daemon) -> Iterator[Form]:
+    """Moments that came late within a day, by the reason."""
+    since = daemon.rounds.clock.now() - A_DAY
+    late = [found for found in daemon.agent.clockwork.late if found.came >= since]
+    for why in dict.fromkeys(found.why for found in late):
+        found = [one for one in late if one.why == why]
+        dropped = sum(one.dropped for one in found)
+        lost = f", {dropped} of which were dropped" if dropped else ""
+        text = f"{counted(len(found), 'moment')} came late{lost}: {why}; `narval calendar` tells which"
+        yield item("missed", "middle", text, {"page": "calendar"}, found[0].at)
 
 
 def _given(agent: AgentState, newest_first: Iterable[int], calls: Container[str]) -> dict[str, Element]:

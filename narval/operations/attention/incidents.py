@@ -15,8 +15,6 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from narval.engines.engine import resumed_from
-from narval.engines.events import Started
 from narval.errors import NarvalError, RequestError
 from narval.memory.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.memory.elements.element import Origin
@@ -195,11 +193,7 @@ async def retry_incident(
     row = await _open_row(daemon, incident)
     if row.newest.what != RUN:
         raise RequestError(f"the incident {incident} is no run that failed; only runs can be begun again")
-    agent = daemon.agent
-    active = agent.runs.active.values()
-    again = {known[0] for run in active if (known := resumed_from(run.engine, run.state)) is not None}
-    queued = (event.resume for _, _, event in agent.queue if type(event) is Started)
-    again.update(resume.of for resume in queued if resume is not None)
+    again = {run.retry_of for run in daemon.agent.runs.active.values()}
     runs = [run for _, run in reversed(row.of.values()) if run not in again][:limit]
     return [await _retried(daemon, run, asker) for run in runs]
 

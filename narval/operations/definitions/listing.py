@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from narval.definitions.action.definition import Action
+from narval.definitions.library import Definition
 from narval.definitions.people.directory import Approval
+from narval.errors import Fault
 from narval.operations import json_forms
+from narval.operations.definitions.endings import Endings, endings
 from narval.operations.lookup import files_of
 from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
@@ -19,23 +22,56 @@ from narval.runtime.store.batch import HOME_AGENT
 
 @operation("read")
 async def definitions(daemon: Daemon) -> dict[str, Any]:
-    """The definitions that are loaded, from which file, since when; and the faults of those that are not."""
-    files, is_own = files_of(daemon), daemon.agent.store.agent == HOME_AGENT
-    loaded = {file.path: file.loaded for file in files.loaded.files}
-    rows = [
-        {
-            "kind": definition.kind,
-            "name": definition.full_name,
-            "path": definition.path,
-            "line": definition.line,
-            "digest": definition.digest,
-            "loaded": json_forms.moment(loaded.get(definition.path) or None),
-            "description": json_forms.description(definition.descriptions),
-        }
-        for definition in sorted(daemon.agent.library, key=lambda found: (found.kind, found.full_name))
-    ]
-    faults = daemon.files.faults if is_own else files.faults
-    return {"definitions": rows, "faults": [json_forms.fault(fault) for fault in faults]}
+    """The definitions that are loaded, from which file, since when; and the faults of those that are not.
+
+    Of each, how many runs are under way, how the last 20 of the newest 5,000 ended, and whether its file has
+    faults now, so that the last good version is at work (M40).
+    """
+    runs, loaded, faulty = await endings(daemon.agent), _loaded(daemon), _faulty(daemon)
+    found = sorted(daemon.agent.library, key=lambda found: (found.kind, found.full_name))
+    return {
+        "definitions": [_row(definition, loaded, faulty, runs) for definition in found],
+        "faults": [json_forms.fault(fault) for fault in faults_of(daemon)],
+    }
+
+
+def faults_of(daemon: Daemon) -> Iterable[Fault]:
+    """The faults of the files that count for the agent that is asked."""
+    is_own = daemon.agent.store.agent == HOME_AGENT
+    return daemon.files.faults if is_own else files_of(daemon).faults
+
+
+def row_of(daemon: Daemon, definition: Definition, runs: Endings) -> dict[str, Any]:
+    """One definition in the form of the listing."""
+    return _row(definition, _loaded(daemon), _faulty(daemon), runs)
+
+
+def _row(
+    definition: Definition, loaded: Mapping[str, float | None], faulty: Container[str], runs: Endings
+) -> dict[str, Any]:
+    names = (definition.kind, definition.full_name)
+    return {
+        "kind": definition.kind,
+        "name": definition.full_name,
+        "path": definition.path,
+        "line": definition.line,
+        "digest": definition.digest,
+        "loaded": json_forms.moment(loaded.get(definition.path) or None),
+        "description": json_forms.description(definition.descriptions),
+        "faulty": definition.path in faulty,
+        "active": runs.active[names],
+        "ended": runs.phases(names),
+    }
+
+
+def _loaded(daemon: Daemon) -> dict[str, float | None]:
+    """Since when what is loaded of each file is."""
+    return {file.path: file.loaded for file in files_of(daemon).loaded.files}
+
+
+def _faulty(daemon: Daemon) -> set[str]:
+    """The files that have faults now."""
+    return {fault.path for fault in faults_of(daemon) if not fault.warning}
 
 
 @operation("read")

@@ -9,7 +9,6 @@ from typing import Any
 from narval.engines import commands
 from narval.engines.commands import Command
 from narval.engines.effects import EFFECTS
-from narval.engines.engine import resumed_from
 from narval.engines.events import Matched, Returned
 from narval.errors import ActionError
 from narval.memory.elements import changes
@@ -143,10 +142,8 @@ class TurnEffects:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
         end_run(self._transaction, run, command)
-        if run.caller is None and command.phase != "cancelled" and run.state is not None:
-            again = resumed_from(run.engine, run.state)
-            if again is not None:
-                _settle_failure(self._transaction, again[0])
+        if run.retry_of and run.caller is None and command.phase != "cancelled":
+            _settle_failure(self._transaction, run.retry_of)
 
     # --- outside ----------------------------------------------------------------------------------------
 

@@ -275,14 +275,16 @@ class Loop:
         clockwork = self.agent.clockwork
         timers, idle = clockwork.timers, clockwork.idle
         while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
-            _, (run, identifier), job = due
+            at, (run, identifier), job = due
             if job is None:
-                turn.fire(run, identifier)
+                turn.fire(run, identifier, at)
             else:
                 turn.transaction.batch.moments_done.append(identifier)
                 turn.do(job)
                 if isinstance(job, ForgetRun) and not forgetting.spend():
-                    return
+                    break
+        if clockwork.fresh:
+            turn.transaction.batch.meta.append(("late", clockwork.late_to_record()))
         while idle is not None and idle.is_due(turn.at) and forgetting.spend():
             forget_idle(turn.transaction, idle)
 

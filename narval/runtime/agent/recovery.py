@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from narval.definitions.library import Library
 from narval.engines.commands import SIGNAL
-from narval.engines.events import Caller, Returned
+from narval.engines.events import Caller, Returned, Started
 from narval.engines.registry import engine_of_run, standing_kinds
 from narval.errors import StoreError, UnreadableError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, decode_job
 from narval.runtime.agent.replay import definition_of, rebuild, state_of
-from narval.runtime.agent.run import Run
+from narval.runtime.agent.run import Run, begin_again
 from narval.runtime.agent.waiting import unanswered
 from narval.runtime.store import codec
 from narval.runtime.store.batch import KeptElement, RunRow
@@ -106,6 +106,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     if lost := number(meta, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
     agent.numbers.resume(number(meta, "sequence", 0))
+    agent.clockwork.recall_late(meta.get("late", "[]"))
 
 
 def _some(rows: Iterator[Any]) -> list[Any]:
@@ -167,7 +168,10 @@ def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
 def _restore_queue(agent: AgentState) -> None:
     for row, run_eid, data in agent.store.queue():
         try:
-            agent.queue.append((row, run_eid, codec.decode_queued(data)))
+            event = codec.decode_queued(data)
+            agent.queue.append((row, run_eid, event))
+            if type(event) is Started and event.resume is not None and run_eid in agent.runs.active:
+                begin_again(agent.runs[run_eid], event.resume.of)
         except UnreadableError as error:
             agent.damage.append(LostEvent(str(error), row, run_eid))
             if run_eid in agent.runs.active:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from narval.definitions.library import Library
 from narval.engines.effects import InForce
-from narval.engines.engine import Engine
+from narval.engines.engine import Engine, resumed_from
 from narval.engines.events import Caller
 from narval.memory.elements.element import Element, Origin
 
@@ -34,6 +34,7 @@ class Run(InForce, eq=False):
     descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
     that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8). `past` is who
     answered it and which run it goes on from, as others ask; None until they did, or while it is active.
+    `retry_of` is the run that it begins again, while it is active.
     """
 
     eid: int
@@ -63,6 +64,7 @@ class Run(InForce, eq=False):
     ancestors: Mapping[str, int] = {}
     transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     past: tuple[tuple[str, ...], int] | None = None
+    retry_of: int = 0
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
@@ -125,6 +127,8 @@ class Run(InForce, eq=False):
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Go on from what the store gave back."""
         self.state, self.status = state, state.status
+        again = resumed_from(self.engine, state)
+        self.retry_of = again[0] if again is not None else 0
         if state.caller is not None and not (state.caller.run and state.caller.held is None):
             self.caller = state.caller  # the row has but a part of it
         for field in in_force.__struct_fields__:
@@ -150,6 +154,11 @@ class Run(InForce, eq=False):
     def render_anew(self) -> None:
         """Drop the rendered element: something it shows is gone."""
         self.shown = None
+
+
+def begin_again(run: Run, of: int) -> None:
+    """Let a run be a retry of another."""
+    run.retry_of = of
 
 
 def origin_of(run: Run) -> Origin | None:

@@ -66,7 +66,8 @@ def start_run(
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
-    run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {})
+    again = resume.of if resume is not None else 0
+    run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {}, retry_of=again)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)

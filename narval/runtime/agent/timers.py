@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Generic, TypeVar
+
+import msgspec
 
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.jobs import Job
@@ -91,6 +95,13 @@ class TimerQueue(Generic[Key, Value]):
         keys = islice((key for _, key in reversed(self._come)), most), near
         return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
+    def before(self, end: float, most: int) -> Iterator[tuple[float, Key, Value]]:
+        """The timers before a moment in order, of so many moments at most; they may change meanwhile."""
+        for at in heapq.nsmallest(most, (at for at in self._groups if at < end)):
+            for key in tuple(self._groups.get(at, ())):
+                if (live := self._live.get(key)) is not None and live[0] == at:
+                    yield at, key, live[1]
+
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
         """Move the timers of which `moves` is true, all by as much."""
         entries = self.waiting()
@@ -109,17 +120,46 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heapify(self._heap)
 
 
+LATE_AFTER = 60.0
+"""Seconds after its moment from which something came late."""
+
+LATE_KEPT = 200
+"""So many moments that came late are known, the last of them."""
+
+
+class LateMoment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A moment of a part of a run that came late (M48): when it was to come, when it came, and why.
+
+    It was `dropped` if the run waits for the next date instead.
+    """
+
+    at: float
+    came: float
+    run: int
+    name: str
+    part: str = ""
+    why: str = ""
+    dropped: bool = False
+
+
+_LATE = msgspec.json.Decoder(list[LateMoment])
+
+
 class Clockwork:
     """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
 
     The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
-    nothing is forgotten for being idle. What people did is `kept` so many seconds at least (P38).
+    nothing is forgotten for being idle. What people did is `kept` so many seconds at least (P38). `late` are
+    the last moments that came late, `fresh` how many of them are not recorded yet.
     """
 
     def __init__(self, zone: str, since: float, forget_after: float | None, kept: float = 0.0) -> None:
         self.zone, self.since, self.kept = zone, since, kept
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
+        self.late: deque[LateMoment] = deque(maxlen=LATE_KEPT)
+        self.fresh = 0
+        self._slept = False
 
     def next_moment(self) -> float | None:
         """The moment at which something is due, or None."""
@@ -129,7 +169,28 @@ class Clockwork:
 
     def interrupted(self, at: float) -> None:
         """Count as at work since `at`: what was due before is missed (N25)."""
-        self.since = at
+        self.since, self._slept = at, True
+
+    def note_late(self, at: float, came: float, run: int, name: str, part: str, *, dropped: bool) -> None:
+        """Know of a moment that came late."""
+        if at >= self.since:
+            why = "the daemon was busy"
+        elif self._slept:
+            why = "the machine slept, or the clock was set"
+        else:
+            why = "no daemon was at work"
+        self.late.append(LateMoment(at, came, run, name, part, why, dropped))
+        self.fresh += 1
+
+    def late_to_record(self) -> str:
+        """The moments that came late, as the store keeps them: they are recorded."""
+        self.fresh = 0
+        return msgspec.json.encode(list(self.late)).decode()
+
+    def recall_late(self, kept: str) -> None:
+        """Know of the moments that the store has kept; one that cannot be read costs no more than that."""
+        with suppress(msgspec.DecodeError):
+            self.late.extend(_LATE.decode(kept))
 
     def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
         """Move by so many seconds what ends a length of time: the clock was set."""

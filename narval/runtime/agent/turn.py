@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.engines.commands import CancelCall, Command, Finish
+from narval.engines.engine import Wait
 from narval.engines.events import (
     CallApproved,
     CallStarting,
@@ -32,6 +33,7 @@ from narval.runtime.agent.jobs import ForgetRun, Job
 from narval.runtime.agent.replay import as_far_as_readable, rebuild
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import start_run
+from narval.runtime.agent.timers import LATE_AFTER, LATE_KEPT
 from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.view import Surroundings, TurnView
 from narval.runtime.store import codec
@@ -150,11 +152,11 @@ class Turn:
             raise
         return True
 
-    def fire(self, run_eid: int, wake: str) -> None:
-        """Tell a run that its timer fired, if it still waits for that."""
+    def fire(self, run_eid: int, wake: str, due: float) -> None:
+        """Tell a run that its timer fired, if it still waits for that; it was due at a moment."""
         run = self.agent.runs.active.get(run_eid)
         if run is not None and wake in run.wakes:
-            self.tell(run_eid, TimerFired(0, 0.0, wake))
+            (_fire if self.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and let its deferred commands take effect."""
@@ -239,6 +241,29 @@ class Turn:
         if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
+    turn.tell(run.eid, TimerFired(0, 0.0, wake))
+
+
+def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
+    """Tell a run that its timer fired, and note that it came late."""
+    if turn.agent.clockwork.fresh >= LATE_KEPT:
+        _fire(turn, run, wake, due)
+        return
+    part = next((wait.id for wait in _waits(run) if wait.until == due), "")
+    _fire(turn, run, wake, due)
+    to_come = (wait for wait in _waits(run) if wait.what == "time" and wait.id == part)
+    dropped = any((wait.until or 0.0) > turn.at for wait in to_come)
+    turn.agent.clockwork.note_late(due, turn.at, run.eid, run.name, part, dropped=dropped)
+
+
+def _waits(run: Run) -> list[Wait]:
+    """The things that a run waits for now."""
+    if run.state is None or not run.active:
+        return []
+    return list(run.engine.waiting_for(run.definition, run.state, run.watches))
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:

@@ -131,9 +131,10 @@ class VolatileAgent(AlwaysNew):
         """The last state kept of a run."""
         return self._snapshots.get(run)
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions."""
-        return [row for row in self._definitions.values() if current is None or row.current == current]
+        rows = self._definitions.values()
+        return [row for row in rows if current in (None, row.current) and name in (None, row.name)]
 
     def versions(self) -> list[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""

@@ -207,9 +207,9 @@ class DatabaseAgent(AgentStore):
             histories.setdefault(entry.run, RunHistory(None, [])).entries.append(entry)
         return histories
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._all(VersionRow, "definitions", current)))
+        return list(map(_definition, self._all(VersionRow, "definitions", current, name)))
 
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""

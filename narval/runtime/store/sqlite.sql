@@ -473,7 +473,7 @@ WHERE runs.agent = ? AND runs.phase = 'active' AND runs.eid BETWEEN ? AND ?);
 -- name: definitions
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current
 FROM definitions LEFT OUTER JOIN texts ON texts.digest = definitions.text
-WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.current) ORDER BY definitions.loaded, definitions.kind, definitions.name;
+WHERE definitions.agent = ? AND definitions.current = coalesce(?, definitions.current) AND definitions.name = coalesce(?, definitions.name) ORDER BY definitions.loaded, definitions.kind, definitions.name;
 
 -- name: definition
 SELECT definitions.digest, definitions.kind, definitions.name, definitions.path, texts.data, definitions.loaded, definitions.current

@@ -88,8 +88,8 @@ class HistoryReader(Protocol):
         """
         return {}
 
-    def definitions(self, current: bool | None = True) -> list[DefinitionRow]:
-        """The current versions; all others (False); or all (None)."""
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+        """The current versions; all others (False); or all (None); with a name, those of it."""
 
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""

@@ -158,6 +158,7 @@ def _writing(dialect: Dialect) -> dict[str, Statement]:
 def _reading() -> dict[str, Statement]:
     """The queries of the readers, of one agent each; None as a parameter that narrows leaves all in."""
     versions, of = definitions.c, journal.c
+    of_versions = _with_texts(definitions, "loaded", "kind", "name")
     entries = _all(journal).where(_is(of.run))
     return {
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
@@ -181,7 +182,7 @@ def _reading() -> dict[str, Statement]:
         "snapshot": _all(snapshots).where(_is(snapshots.c.run)),
         "entries under way": _under_way(journal).where(journal.c.seq > _last_saved()),
         "snapshots under way": _under_way(snapshots),
-        "definitions": _with_texts(definitions, "loaded", "kind", "name").where(_narrowed(versions.current)),
+        "definitions": of_versions.where(_narrowed(versions.current), _narrowed(versions.name)),
         "definition": _with_texts(definitions).where(_is(versions.digest)),
         "current versions": select(versions.kind, versions.name, versions.digest).where(
             _is(versions.agent), versions.current

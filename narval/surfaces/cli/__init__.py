@@ -21,7 +21,7 @@ _WHERE = {
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
-    "work": "work.command", "people": "monitor.people",
+    "calendar": "monitor.calendar", "work": "work.command", "people": "monitor.people",
     "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",

@@ -6,20 +6,50 @@ from typing import Any
 
 import click
 
-from narval.operations.text import clean, fault_line, printable
+from narval.operations.text import clean, clean_lines, fault_line, printable
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
-from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, SHIPPED_ACTIONS, table
+from narval.surfaces.cli.monitor.definition import definition_lines
+from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, SHIPPED_ACTIONS, VERSIONS, table
 from narval.surfaces.cli.session import Session
 
+_DEFINITIONS = """\
+narval definitions
+narval definitions mail.triage
+narval definitions mail.triage --versions
+narval definitions mail.triage --diff 0ad553e2a6b7"""
 
-@command("definitions", example="narval definitions")
-def definitions(session: Session) -> None:
+
+@command("definitions", example=_DEFINITIONS)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.definitions)
+@click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
+@click.option("--versions", "all_versions", is_flag=True, help="List the versions of NAME that are kept.")
+@click.option("--diff", "old", metavar="OLD", help="What has changed in NAME since this version.")
+@click.option("--to", "new", metavar="NEW", help="With --diff: until this version, not the current one.")
+def definitions(
+    session: Session, name: str | None, kind: str | None, all_versions: bool, old: str | None, new: str | None
+) -> None:
     """List what is loaded, from which file, and what did not load.
 
-    A file with faults does not alter what is loaded from its last good version; its faults are listed.
+    A file with faults does not alter what is loaded from its last good version; its faults are listed. Of
+    each definition it says how many runs are under way, and how the last 20 ended. With NAME, one of them:
+    its text, its file, whom it calls and who calls it, its runs, and what they wait for in time. OLD and NEW
+    are digests, as --versions lists them; their first six characters will do.
     """
-    session.give(session.ask("definitions"), _definitions)
+    if name is None:
+        if all_versions or old or new or kind:
+            raise click.UsageError("--versions, --diff, --to and --kind go with NAME")
+        session.give(session.ask("definitions"), _definitions)
+    elif old is not None:
+        found = session.ask("difference", name=name, old=old, new=new, kind=kind)
+        session.give(found, lambda answer: click.echo(clean_lines(answer["diff"]) or "no difference"))
+    elif new is not None:
+        raise click.UsageError("--to goes with --diff")
+    elif all_versions:
+        session.give(session.ask("versions", name=name, kind=kind), lambda rows: table(VERSIONS, rows))
+    else:
+        found = session.ask("definition", name=name, kind=kind)
+        session.give(found, lambda answer: click.echo("\n".join(definition_lines(answer))))
 
 
 def _definitions(answer: dict[str, Any]) -> None:

@@ -71,6 +71,7 @@ def test_a_new_version_of_a_definition_takes_the_place_of_the_old_one(store: Sto
     assert set(store.of().definitions()) == {new, other}
     assert store.of().definitions(current=False) == [old._replace(current=False)]
     assert len(store.of().definitions(None)) == 3
+    assert set(store.of().definitions(None, "mail.triage")) == {old._replace(current=False), new}
     assert store.of().definition("d2") == new
     assert store.of().definition("d3") is None
     assert sorted(store.of().stored_files("recipes/mail.xml")) == sorted([new.source, other.source])

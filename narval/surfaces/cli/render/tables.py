@@ -106,6 +106,12 @@ def _place(row: Row) -> str:
     return f"{row['path']}:{row['line']}" if row.get("line") else str(row.get("path") or "")
 
 
+def _runs_of(row: Row) -> str:
+    """The runs of a definition that are under way, and how the last of them ended."""
+    under_way = [f"{row['active']} under way"] if row["active"] else []
+    return ", ".join([*under_way, *(f"{count} {phase}" for phase, count in row["ended"].items())])
+
+
 def _parameter(slot: Row) -> str:
     name = f"{slot['id']}…" if slot["list"] else str(slot["id"])
     return f"[{name}]" if slot["optional"] else name
@@ -196,10 +202,19 @@ STATES = (
     Column("printed last", lambda row: (row.get("output") or "").rpartition("\n")[2], most=100),
 )
 TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, style=_state))
+VERSIONS = (
+    Column("version", lambda row: row["digest"][:12]),
+    Column("since", lambda row: moment(row["loaded"]), is_moment=True),
+    Column("", lambda row: "current" if row["current"] else ""),
+    Column("runs", _of("runs"), right=True),
+    Column("under way", _of("active"), right=True),
+    Column("file", _of("path")),
+)
 DEFINITIONS = (
     *_plain_columns(kind="kind", name="name"),
-    Column("file", _place),
+    Column("file", lambda row: _place(row) + (" (has faults now)" if row["faulty"] else "")),
     Column("loaded", lambda row: moment(row["loaded"]), is_moment=True),
+    Column("runs", _runs_of),
     Column("description", _of("description")),
 )
 ACTIONS = (

@@ -1,0 +1,54 @@
+"""The command `calendar`: by day what is to come, and what came late (M48)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narval.operations.text import Row, clean, moment_there
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.session import Session
+
+
+def _where(row: Row) -> str:
+    run = f"run {row['run']}" if row["run"] else ""
+    return " ".join(filter(None, (run, row["name"], row["part"])))
+
+
+def _text(row: Row) -> str:
+    late = f", {moment_there(row['came'])}: {row['why']}" if row["came"] else ""
+    return f"{row['text']}{late}{' (expected)' if row['expected'] else ''}"
+
+
+ENTRIES = (
+    Column("at", lambda row: moment_there(row["at"])[11:]),
+    Column("what", lambda row: row["what"]),
+    Column("of", _where),
+    Column("text", _text),
+)
+
+
+@command("calendar", example="narval calendar\nnarval calendar --from 2026-11-01 --to 2026-12-01")
+@click.option("--from", "start", metavar="DATE", help="The first day, or a moment; today if none is named.")
+@click.option("--to", "end", metavar="DATE", help="The day or moment at which it ends; else two weeks on.")
+def calendar(session: Session, start: str | None, end: str | None) -> None:
+    """Tell by day what is to come, and what came late.
+
+    Moments are in the zone of the home. What is expected are later dates of the texts that are waited for.
+    """
+    session.give(session.ask("calendar", start=start, end=end), _shown)
+
+
+def _shown(answer: dict[str, Any]) -> None:
+    click.echo(f"moments of {clean(answer['zone'])}")
+    for day in answer["days"]:
+        click.echo(f"\n{day['day']}")
+        if day["clock"]:
+            click.echo(clean(day["clock"]))
+        table(ENTRIES, day["entries"])
+    if not answer["days"]:
+        click.echo("nothing is set, and nothing came late", err=True)
+    if answer["more"]:
+        click.echo("there is more: name a shorter time with --from and --to", err=True)
