@@ -77,7 +77,7 @@ def of_xml(name: str, body: bytes) -> bytes:
     return etree.tostring(root, encoding="utf-8")
 
 
-READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
+BODY_READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
     "application/json": of_json,
     "application/x-www-form-urlencoded": of_form,
     "application/xml": of_xml,

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from narval.errors import DaemonGoneError, ElementError, NarvalError
-from narval.surfaces.http.hook_bodies import READERS, BodyError
+from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
 
 PATH = "/hook/{name}"
 
@@ -97,9 +97,9 @@ class Hooks:
 
     async def _recorded(self, hook: dict[str, Any], call: HookCall) -> HookAnswer:
         """The answer once the element of a call is recorded. Raises NarvalError, BodyError."""
-        read = READERS.get(call.media_type)
+        read = BODY_READERS.get(call.media_type)
         if read is None:
-            return _refusal(415, f"Expected one of {', '.join(READERS)}.")
+            return _refusal(415, f"Expected one of {', '.join(BODY_READERS)}.")
         body = bytearray()
         async for piece in call.body:
             body += piece
