@@ -26,6 +26,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.calendar": ("calendar",),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
+    "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
     "memory.listing": ("memory", "count", "elements", "facets"),
