@@ -80,15 +80,15 @@ async def retry_page(visit: Visit) -> Shown:
     """Say what would be kept, done again and used again, and which version is followed (M37)."""
     eid, step = visit.path["run"], visit.query.get("step") or None
     run = await visit.ask("show", run=eid)
-    plan, problem = None, ""
+    planned, problem = None, ""
     try:
-        plan = await visit.ask("retry_plan", run=eid, step=step)
+        planned = await visit.ask("retry_plan", run=eid, step=step)
     except RequestError as error:
         problem = str(error)
     drawn = await visit.ask("drawn", run=eid)
-    values = {"run": run, "plan": plan, "problem": problem, "step": step or "", "here": "/runs"}
+    values = {"run": run, "planned": planned, "problem": problem, "step": step or "", "here": "/runs"}
     values["parts"] = [part["id"] for part in drawn["parts"] if part["target"]]
-    return Shown("retry.html", values, plan, status=400 if problem else 200)
+    return Shown("retry.html", values, planned, status=400 if problem else 200)
 
 
 @act("/a/{agent}/runs/{run:int}/retry")
