@@ -38,6 +38,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.history": ("history",),
     "runs.calls": ("timeline",),
     "runs.parts": ("part",),
+    "runs.replaying": ("replay",),
+    "runs.retrying": ("retry_plan",),
     "why": ("why",),
     "signals": ("signal",),
     "work.items": ("worklist", "work_item"),

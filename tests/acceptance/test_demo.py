@@ -37,7 +37,7 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
 def test_P72_the_owner_answers_by_a_word(tmp_path: Path, word: str, told: str, count: int) -> None:
     scratch = tmp_path / "home"
     parent, child = pty.openpty()
-    demo = subprocess.Popen(line(scratch), stdin=child, stdout=child, stderr=child)
+    demo = subprocess.Popen(line(scratch, "--pace", "0"), stdin=child, stdout=child, stderr=child)
     os.close(child)
     shown = ""
 

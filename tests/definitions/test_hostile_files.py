@@ -104,13 +104,13 @@ def test_the_files_that_are_mutated_below_are_good() -> None:
 
 
 @given(mutated(RECIPE))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_mutated_recipe_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/mail.xml", data))
 
 
 @given(mutated(PROCESS))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_mutated_process_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/shop.wf.xml", data))
 

@@ -122,7 +122,7 @@ NIGHTS = (
     st.lists(st.builds(Time, **OF_A_DAY, weekdays=ranges(5, 6)), min_size=1, max_size=2),
     st.integers(-3600, 3600),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
     night: tuple[tzinfo, str], times: list[Time], begin: int
 ) -> None:
@@ -149,7 +149,7 @@ def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
     ),
     st.dates(date(1890, 1, 1), date(2110, 1, 1)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_N25_days_are_those_of_a_calendar_read_day_by_day(time: Time, since: date) -> None:
     schedule = Schedule((time,), UTC)
     after = at(f"{since} 12:00")
@@ -197,7 +197,7 @@ def trigger(time: Time) -> CronTrigger:
     ),
     st.integers(int(at("2024-01-01 00:00")), int(at("2040-01-01 00:00"))),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_N25_apscheduler_gives_the_same_moment_in_utc(time: Time, after: int) -> None:
     expected = trigger(time).get_next_fire_time(None, datetime.fromtimestamp(after + 1, UTC))
     found = Schedule((time,), UTC).next(after)
@@ -458,7 +458,7 @@ def test_N25_a_year_gone_by_never_comes_again() -> None:
     st.builds(Time, **{name: ranges(*FIELDS[name]) for name in DAYS}, years=ranges(*FIELDS["years"])),
     st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Pacific/Apia"]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_N25_what_never_comes_has_no_next_and_everything_else_has_one(time: Time, zone: str) -> None:
     first = schedule_of((time,), zone).next(float("-inf"))
     assert (first is None) == never((time,))

@@ -245,7 +245,7 @@ def worth(slots: list[Slot], given: list[tuple[int, ...]]) -> list[tuple[float, 
     return key
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(problems())
 def test_N16_the_assignment_is_the_best_of_all_that_satisfy_every_mandatory_input(slots: list[Slot]) -> None:
     satisfying = [
@@ -276,7 +276,7 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
     assert assign(slots).missing == tuple(slot.id for slot, flag in zip(slots, fewest, strict=True) if flag)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(problems())
 def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
     slots: list[Slot],

@@ -21,7 +21,7 @@ from tests.engines.dialogue import Dialogue
 from tests.engines.recipe.test_property import ACTIONS, happens, plans
 from tests.runtime.agent.test_recovery import MODULE, cookbooks, mails, starts
 
-EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "40"))
 MOST = 800
 """Recipes of more states are left aside: small ones have everything that large ones are made of."""
 

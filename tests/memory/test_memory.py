@@ -290,4 +290,4 @@ class Scanning(RuleBasedStateMachine):
 
 
 TestScanning = Scanning.TestCase
-TestScanning.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestScanning.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

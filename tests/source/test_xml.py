@@ -139,7 +139,7 @@ def documents(draw: st.DrawFn, depth: int = 3) -> str:
 
 
 @given(documents())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_nodes_are_those_that_lxml_reads(text: str) -> None:
     expected = etree.fromstring(text.encode())
     elements = [element for element in expected.iter() if isinstance(element.tag, str)]
@@ -156,7 +156,7 @@ def test_nodes_are_those_that_lxml_reads(text: str) -> None:
 
 
 @given(documents())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_place_of_each_character_holds_that_character(text: str) -> None:
     source = Source("a.xml", text.encode())
     lines = text.replace("\r\n", "\n").split("\n")
@@ -168,7 +168,7 @@ def test_the_place_of_each_character_holds_that_character(text: str) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_bytes_are_read_or_refused_with_a_place(data: bytes) -> None:
     faults = []
     try:

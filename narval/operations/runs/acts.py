@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.definitions.library import Definition
-from narval.engines.engine import HasEnvironment, Retryable, instead_of_retry
+from narval.engines.engine import HasEnvironment
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, runnable, runnable_kinds
 from narval.errors import RequestError, TokenError
@@ -19,10 +19,9 @@ from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import add_all, admitted, raise_if_over_limit
 from narval.operations.lookup import active_run, files_of, find_run, no_definition
 from narval.operations.registry import operation
+from narval.operations.runs.retrying import planner
 from narval.operations.text import article
-from narval.runtime.agent.history import given
 from narval.runtime.agent.loop import Delivery
-from narval.runtime.agent.replay import state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.runs import cannot_start
 from narval.runtime.agent.turn import Turn
@@ -119,20 +118,10 @@ async def retry(
     Without a step, from that which failed.
     """
     found = find_run(daemon, run)
-    if found.active:
-        raise RequestError(f"run {run} of {found.name} is not over yet: it is {found.status}")
-    engine, kind = found.engine, found.engine.definition_kind
-    if not isinstance(engine, Retryable):
-        refusal = f"{article(kind)} {kind}, which cannot be retried{instead_of_retry(engine)}"
-        raise RequestError(f"run {run} of {found.name} is {refusal}")
-    before = state_of(daemon.agent, found)
-    used = list(given(daemon.agent, found))
+    planned, kind = planner(daemon, found, step), found.engine.definition_kind
 
     def work(turn: Turn) -> Run:
-        definition = turn.agent.library.get(kind, found.name)
-        if definition is None:
-            raise no_definition(daemon, found.name)
-        resume = engine.plan_resume(definition, before, step, used, turn.view.element)
+        _, resume = planned(turn.agent.library, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)
         begun = partial(turn.start, kind=kind, run_kind=found.kind, origin=asker.origin())

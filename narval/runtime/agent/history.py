@@ -82,18 +82,53 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
-def _basis(agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int) -> tuple[Any, int]:
-    """The state from which the lines go on, and the line up to which it is right."""
+class Unfolded(NamedTuple):
+    """One entry of the history of a run: its lines as fields, the first of them the event, and the changes
+    that are yet to be applied to the state, which is as it was before.
+    """
+
+    first: int
+    lines: list[dict[str, Any]]
+    definition: Any
+    state: Any
+    changes: list[Any]
+
+
+def unfolding(agent: AgentState, run: Run) -> Iterator[Unfolded]:
+    """The entries of a run, read as they are wanted, from line `first` on, from which it can be shown; who
+    asks applies the changes of one before the next. Raises RequestError where there is nothing to go by,
+    UnreadableError.
+    """
+    definition, state, first, after = definition_of(agent, run), None, 0, 0
+    for row in agent.store.journal(run.eid):
+        lines = list(_lines(agent, run, row))
+        if state is None:
+            state, after = _basis(agent, run, definition, lines, None)
+            first = after or lines[0].seq
+        if lines[-1].seq <= after:
+            continue
+        changes = [line.change for line in lines if line.change is not None and line.seq > after]
+        yield Unfolded(first, [line.fields for line in lines], definition, state, changes)
+
+
+def _basis(
+    agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int | None
+) -> tuple[Any, int]:
+    """The state from which the lines go on, and the line up to which it is right; `seq`, where there is one,
+    is to be among those that can be shown.
+    """
     first, last = lines[0].seq, lines[-1].seq
     snapshot = None
     is_whole = lines[0].what == "Started"
     if not is_whole:
         snapshot = agent.store.snapshot(run.eid)
         first = snapshot.seq if snapshot is not None else last + 1
-    if not first <= seq <= last:
+    lacks = not is_whole and snapshot is None
+    if lacks or (seq is not None and not first <= seq <= last):
         kept = "" if is_whole else "; what was before is not kept any more"
         where = f"lines {first} to {last}" if first <= last else "nothing to go by"
-        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}, got {seq}{kept}")
+        got = f", got {seq}" if seq is not None else ""
+        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{kept}")
     if snapshot is None:
         return run.engine.begin(run.eid, definition), 0
     found = codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent))

@@ -8,6 +8,8 @@ import shlex
 import shutil
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,9 @@ from narval.surfaces.cli.without_daemon import serving
 SCRATCH = Path(".demo")
 NOTHING_MORE = 3600.0
 
+PACE = 0.4
+"""Seconds between two mails of the demo, for whoever watches."""
+
 
 @click.command()
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
@@ -38,11 +43,16 @@ NOTHING_MORE = 3600.0
 @click.option(
     "--scratch", type=click.Path(path_type=Path), default=SCRATCH, help="Where the copy of the home goes."
 )
-def main(once: bool, maildir: str | None, scratch: Path) -> None:
-    """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours."""
+@click.option("--pace", default=PACE, show_default=True, help="Seconds between two mails; 0: all at once.")
+def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
+    """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours.
+
+    Unless it is to end when nothing is left to do, its pages are served to a browser, and the demo mail comes
+    in at a pace at which one can watch.
+    """
     try:
         home = _scratch_home(scratch, _maildir(maildir) if maildir else None)
-        asyncio.run(_demo(home, once=once))
+        asyncio.run(_demo(home, once=once, pace=0.0 if maildir else pace))
     except KeyboardInterrupt:
         click.echo("\nstopped; the scratch home stays where it is")
     except NarvalError as error:
@@ -82,11 +92,20 @@ def _use_maildir(memory: Path, maildir: Path) -> None:
     tree.write(str(memory), encoding="utf-8", xml_declaration=True)
 
 
-async def _demo(home: Home, *, once: bool) -> None:
+async def _demo(home: Home, *, once: bool, pace: float) -> None:
     console = Console(highlight=False)
     console.print(f"narval is at work in [bold]{home.path}[/]\n")
-    async with serving(home) as daemon:
+    held = [] if once or not pace else _held_back(home)
+    async with serving(home) as daemon, _pages(console, home, wanted=not once):
         await daemon.main_loop.run(until_idle=True)
+        for number, mail in enumerate(held):
+            if console.is_terminal:
+                console.print(f"\r{number + 1} of {len(held)} mails have come in", end="")
+            mail.rename(mail.parent.parent / "new" / mail.name)
+            await daemon.main_loop.run(timeout=pace)
+        if held:
+            console.print()
+            await daemon.main_loop.run(until_idle=True)
         _report(console, home, daemon)
         owner = user(os.geteuid(), "terminal")
         asked = await worklist(daemon, asker=owner)
@@ -101,6 +120,35 @@ async def _demo(home: Home, *, once: bool) -> None:
             await daemon.main_loop.run()
             for task in beside:
                 task.cancel()
+
+
+def _held_back(home: Home) -> list[Path]:
+    """The mails of the demo, taken out of its mailbox for a while, the oldest first."""
+    box = home.path / "data" / "demo" / "Maildir"
+    mails = sorted((box / "new").iterdir())
+    return [mail.rename(box / "tmp" / mail.name) for mail in mails]
+
+
+@asynccontextmanager
+async def _pages(console: Console, home: Home, *, wanted: bool) -> AsyncIterator[None]:
+    """Serve the pages of the home meanwhile, and say how to look at them (M3)."""
+    if not wanted:
+        yield
+        return
+    narval = (sys.executable, "-m", "narval", "--home", str(home.path))
+    pipe = asyncio.subprocess.PIPE
+    web = await asyncio.create_subprocess_exec(*narval, "web", "--kept", stdin=pipe, stdout=pipe)
+    try:
+        assert web.stdout is not None
+        await web.stdout.readline()  # it answers
+        link = await asyncio.create_subprocess_exec(*narval, "web", "login", stdout=pipe)
+        told, _ = await link.communicate()
+        console.print(f"Watch it in a browser:  [bold]{escape(told.decode().strip())}[/]\n", soft_wrap=True)
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            web.terminate()
+        await web.wait()
 
 
 # --- reports --------------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ at_option = click.option(
 @click.option(
     "--name", metavar="N", shell_complete=completion.definitions, help="Only those of this definition."
 )
+@click.option("--definition", metavar="DIGEST", help="Only those of this version, or one that begins so.")
+@click.option("--since", metavar="MOMENT", help="Only those that began from this moment on.")
+@click.option("--error", metavar="TYPE", help="Only those with an error of this type.")
+@click.option("--text", metavar="WORDS", help="Only those whose error has these words.")
 @paged
 def runs(session: Session, page: Page, state: str | None, **query: str | None) -> None:
     """List the runs there are, newest first."""
@@ -90,28 +94,28 @@ def show(
     """
     if as_xml + as_graph + as_dot + (svg is not None) > 1:
         raise click.UsageError("--xml, --graph, --dot and --svg exclude each other")
-    method = "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot or svg is not None else "show"
-    if run.isdecimal():
-        answer = session.ask(method, run=int(run), at=at)
-    elif method in ("drawn", "graph"):
-        answer = session.ask(method, definition=run, at=at)
-    else:
+    as_dot = as_dot or svg is not None
+    if not (run.isdecimal() or as_graph or as_dot):
         raise click.BadParameter(
             f"{run!r} is not the number of a run; of a definition there is --graph, --dot and --svg.",
             param_hint="'RUN|NAME'",
         )
+    about: dict[str, Any] = {"run": int(run)} if run.isdecimal() else {"definition": run}
+    answer = session.ask(
+        "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot else "show", **about, at=at
+    )
     if as_graph:
         from narval.surfaces.cli.render.graphs import graph
 
         session.give(answer, graph)
     elif as_xml:
         session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
-    elif as_dot:
-        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     elif svg is not None:
         from narval.surfaces.cli.render.svg import svg as drawn
 
         svg.write(drawn(answer["dot"]))
+    elif as_dot:
+        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
     else:
         session.give(answer, answers.run)
 
@@ -121,14 +125,27 @@ def show(
 @click.option("--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N lines, newest first.")
 @click.option("--before", type=int, metavar="SEQ", help="Only those before line SEQ, newest first.")
+@click.option("--replay", is_flag=True, help="An entry a line, with the parts that it changed.")
+@click.option("--after", type=int, metavar="SEQ", help="With --replay: only what came after line SEQ.")
 @at_option
 def history(
-    session: Session, run: int, follow: bool, limit: int | None, before: int | None, at: int | None
+    session: Session,
+    run: int,
+    follow: bool,
+    limit: int | None,
+    before: int | None,
+    replay: bool,
+    after: int | None,
+    at: int | None,
 ) -> None:
     """Show what happened in a run, in order, with times.
 
     With --at, the run as it was after that line of its history; with --limit or --before, the newest page.
     """
+    if replay:
+        most = {"limit": limit} if limit is not None else {}
+        session.give(session.ask("replay", run=run, after=after or 0, **most), answers.replay)
+        return
     if at is not None:
         if follow:
             raise click.UsageError("--at and --follow exclude each other")
@@ -233,11 +250,15 @@ def _effect(answer: dict[str, Any]) -> None:
     shell_complete=completion.steps,
     help="Begin again from this step, not from the one that failed.",
 )
-def retry(session: Session, run: int, step: str | None) -> None:
+@click.option("--dry", is_flag=True, help="Tell what would be done, and do nothing.")
+def retry(session: Session, run: int, step: str | None, dry: bool) -> None:
     """Begin a run again from one of its steps.
 
     The eid of the new run is printed. It follows the definition as it is now. What was done before that step
     is kept, with its results; what the step and those after it had used may be used again.
     """
+    if dry:
+        session.give(session.ask("retry_plan", run=run, step=step), answers.retry_plan)
+        return
     answer = session.ask("retry", run=run, step=step)
     session.give(answer, lambda found: click.echo(found["eid"]))

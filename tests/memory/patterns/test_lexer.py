@@ -95,7 +95,7 @@ def test_a_shape_with_its_literals_gives_the_result_of_the_text(text: str, eleme
     assert lifted_result(text, tree) == result or result != result
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=garbage, element=elements())
 def test_a_text_that_is_no_expression_is_no_shape_either(text: str, element: Element) -> None:
     assume(not text.isspace())

@@ -33,8 +33,8 @@ _ROWS = (
     Column("what", _waited_for),
     Column("try", lambda row: row["try"] or "", right=True),
     Column("asked", lambda row: moment_exactly(row["asked"]), is_moment=True),
-    Column("begun", lambda row: moment_exactly(row["begun"])[11:]),
-    Column("ended", lambda row: moment_exactly(row["ended"])[11:]),
+    Column("begun", lambda row: moment_exactly(row["begun"])),
+    Column("ended", lambda row: moment_exactly(row["ended"])),
     Column("run", lambda row: row["child"] or "", right=True),
     Column("outcome", _came_of, most=200),
 )

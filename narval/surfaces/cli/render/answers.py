@@ -114,6 +114,38 @@ def _detail(value: Any) -> str:
     return shortened(text, SNIPPET) if text else "''"
 
 
+def replay(found: Row) -> None:
+    """Write the entries of a run, each with the parts that it changed."""
+    if not found["whole"]:
+        click.echo(f"its beginning is not kept any more; it is shown from line {found['first']} on")
+    for entry in found["entries"]:
+        stands = ", ".join(f"{clean(part[0])} {part[1]} {clean(part[3])}".rstrip() for part in entry["parts"])
+        told = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {clean(entry['what'])}"
+        click.echo(told + (f"  → {stands}" if stands else ""))
+    if found["fault"]:
+        click.echo(found["fault"], err=True)
+    if found["more"]:
+        click.echo(f"more entries follow: --after {found['entries'][-1]['seq']}", err=True)
+
+
+def retry_plan(plan: Row) -> None:
+    """Write what a retry would do."""
+    kept = [f"{part['id']} ({part['state']})" for part in plan["kept"]]
+    again = [f"{eid}" for one in plan["reused"] for eid in one["elements"]]
+    fields(
+        [
+            ("from", plan["from"]),
+            ("kept", ", ".join(kept) or "nothing"),
+            ("done again", ", ".join(plan["again"]) or "nothing"),
+            ("used again", ", ".join(f"element {eid}" for eid in again) or "nothing"),
+            ("definition", plan["definition"]),
+            ("before", plan["before"] if plan["before"] != plan["definition"] else None),
+        ]
+    )
+    for line in plan["differences"]:
+        click.echo(clean(line))
+
+
 def log_line(line: Row) -> str:
     """One line of the log."""
     level = f"{clean(line['level']):<8}"
