@@ -1,4 +1,4 @@
-"""A real browser for the tests of this folder: one a worker, and a new context for each test (M96, M97)."""
+"""A real browser for the tests of this folder: one a file, and a new context for each test (M96, M97)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.browser.finding import ADVICE, browser_path
+from tests.browser.programs import Household, log_in
+from tests.browser.watching import Watched
 from tests.places import ROOT
 
 HERE = Path(__file__).parent
@@ -51,8 +53,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """A browser for a file: while there is one, the loop of playwright runs in this thread, and no other."""
     from playwright.sync_api import sync_playwright
 
     path = browser_path()
@@ -62,3 +65,41 @@ def browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Household]:
+    """A home with its daemon and its pages at work, shared by the tests of a file."""
+    made = Household(tmp_path_factory.mktemp("browser") / "home")
+    try:
+        made.begin_daemon()
+        made.begin_web()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def session(browser: Any, household: Household) -> Any:
+    """The cookies of somebody who has logged in."""
+    context = browser.new_context()
+    page = context.new_page()
+    log_in(page, household.link)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def watched(browser: Any, household: Household, session: Any) -> Iterator[Watched]:
+    """Pages of somebody who has logged in; what goes wrong in them fails the test."""
+    made = Watched(browser, household.address, session)
+    yield made
+    made.close()
+    assert made.trouble == []
+
+
+@pytest.fixture
+def page(watched: Watched) -> Any:
+    """A page of somebody who has logged in."""
+    return watched.page()

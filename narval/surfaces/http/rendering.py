@@ -7,19 +7,17 @@ and secrets are not shown (M71, M75). A page can be rendered whole, or a block o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, Template
+from jinja2.runtime import Context
 
 from narval.definitions.reading.durations import duration
 from narval.operations import text
 from narval.source.secrets import without_secrets
-
-MACROS = "macros.html"
-"""The template whose macros all others know as `m`."""
 
 LIVE = "live_"
 """The start of the names of blocks that are made anew while a page is open (M60)."""
@@ -62,19 +60,32 @@ def rendered(template: Template, values: Mapping[str, Any]) -> str:
 
 def block(template: Template, name: str, values: Mapping[str, Any]) -> str:
     """One block of a page."""
-    return _blocks(template, [name], values)[name]
+    return _blocks(template, values, lambda found: found == name)[name]
 
 
 def live_blocks(template: Template, values: Mapping[str, Any]) -> dict[str, str]:
-    """The blocks of a page that are made anew while it is open, by name."""
-    return _blocks(template, [name for name in template.blocks if name.startswith(LIVE)], values)
+    """The blocks of a page that are made anew while it is open, by name; those of the frame too."""
+    return _blocks(template, values, lambda name: name.startswith(LIVE))
 
 
-def _blocks(template: Template, names: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
-    """Blocks by themselves: as in a whole page, `m` has the macros."""
-    macros = template.environment.get_template(MACROS).make_module(dict(values))
-    context = template.new_context({**values, "m": macros})
-    return {name: "".join(template.blocks[name](context)) for name in names}
+def _blocks(
+    template: Template, values: Mapping[str, Any], is_wanted: Callable[[str], bool]
+) -> dict[str, str]:
+    """Blocks by themselves, with the macros, imports and settings that stand outside of all blocks.
+
+    The template is rendered with empty blocks first, as that makes what stands outside.
+    """
+    context = template.new_context(dict(values))
+    own, context.blocks = context.blocks, {name: [_empty] for name in context.blocks}
+    "".join(template.root_render_func(context))
+    for name, found in context.blocks.items():
+        context.blocks[name] = [*own.get(name, []), *(one for one in found if one is not _empty)]
+    return {name: "".join(found[0](context)) for name, found in context.blocks.items() if is_wanted(name)}
+
+
+def _empty(context: Context) -> Iterator[str]:
+    """A block with nothing in it."""
+    yield ""
 
 
 # --- words --------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
+    definitions,
+    errors,
     log,
     memory,
     run,
@@ -53,6 +55,13 @@ PAGES: tuple[PageRoute, ...] = (
     memory.add_element,
     memory.element_page,
     memory.outdate_element,
+    definitions.definitions_page,
+    definitions.definition_page,
+    definitions.difference_page,
+    errors.errors_page,
+    errors.incident_page,
+    errors.acknowledge_incident,
+    errors.retry_incident,
     work.work_list,
     work.work_item,
     work.work_act,
@@ -94,7 +103,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
     templates.globals |= {
-        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "groups": GROUPS,
+        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_groups": GROUPS,
         "waited_for": WAITED_FOR,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)

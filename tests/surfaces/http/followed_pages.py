@@ -132,7 +132,7 @@ class Pages:
 
     def __init__(self) -> None:
         self.daemon = PlayedDaemon()
-        templates = Environment(loader=DictLoader({"page": TEMPLATE, "macros.html": ""}), autoescape=True)
+        templates = Environment(loader=DictLoader({"page": TEMPLATE}), autoescape=True)
         self.hub = Hub(templates, self.daemon.connect)
         self.browsers: list[Browser] = []
 

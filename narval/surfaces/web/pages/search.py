@@ -19,7 +19,7 @@ async def search_page(visit: Visit) -> Shown | Redirect:
     exact = [row for row in named if row["name"] == words]
     if len(exact) == 1 or len(named) == 1:
         [row] = exact or named
-        return Redirect(visit.url(f"/definitions/{quote(row['kind'])}/{quote(row['name'], safe='')}"))
+        return Redirect(visit.url(f"/definitions/{quote(row['name'], safe='')}", kind=row["kind"]))
     return Shown("search.html", {"words": words, "named": named}, named)
 
 

@@ -1,6 +1,6 @@
 // The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
 //
-// <div id="replay" data-replay="…/replay.json" data-at="SEQ"> holds links and a number without scripts; what is
+// <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
 // made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, group, badge]], arcs: [[id, state, group]]}.
 
 const PAGE = 1000;
@@ -64,6 +64,8 @@ let loading = null;
 let following = true;      // the present is shown
 let isStale = true;        // there may be entries that are not here yet
 
+const wanted = Number(new URLSearchParams(location.search).get("at") ?? Number.NaN);
+
 const begin = () => {
   const bar = make("div", { class: "replay-bar", role: "group", "aria-label": "Replay" });
   const button = (text, name, act) => {
@@ -120,7 +122,8 @@ const begin = () => {
         url.searchParams.set("limit", String(PAGE));
         const answer = await fetch(url, { redirect: "error" });
         if (!answer.ok) throw new Error(String(answer.status));
-        const entries = await answer.json();
+        const found = await answer.json();
+        const entries = Array.isArray(found) ? found : found.entries;
         film.add(entries);
         slider.max = String(Math.max(film.entries.length - 1, 0));
         if (entries.length < PAGE) break;
@@ -175,7 +178,7 @@ const begin = () => {
 
   const present = async () => {
     stop();
-    if (box.dataset.at && !document.body.dataset.live) {  // the page shows a moment: the present is another one
+    if (Number.isInteger(wanted) && !document.body.dataset.live) {  // the page shows a moment: the present is another one
       const url = new URL(location.href);
       url.searchParams.delete("at");
       location.assign(url);
@@ -225,7 +228,6 @@ const begin = () => {
   box.addEventListener("focusin", load);
   document.addEventListener("narval:parts", () => { isStale = true; });
 
-  const wanted = Number(box.dataset.at || Number.NaN);
   if (Number.isInteger(wanted)) {
     load().then(() => {
       const index = film.indexOf(wanted);

@@ -1,0 +1,94 @@
+"""The pages of definitions: those that are loaded, one of them, its versions (M40, M41, M43)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from narval.errors import NarvalError
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.web.pages.run import drawing_of
+
+
+@page("/a/{agent}/definitions", command="narval definitions")
+async def definitions_page(visit: Visit) -> Shown:
+    """List all that is loaded by kind and group, and the faults of files."""
+    found = await visit.ask("definitions")
+    kind, words = visit.query.get("kind", ""), visit.query.get("name", "").casefold()
+    rows = [
+        row for row in found["definitions"] if kind in ("", row["kind"]) and words in row["name"].casefold()
+    ]
+    values = {
+        "groups": _grouped(rows),
+        "faults": found["faults"],
+        "kinds": sorted({row["kind"] for row in found["definitions"]}),
+        "kind": kind,
+        "name": visit.query.get("name", ""),
+        "left_out": len(found["definitions"]) - len(rows),
+        "here": "/definitions",
+    }
+    return Shown("definitions.html", values, found, follows=Follows(faults=True, runs=True))
+
+
+def _grouped(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The rows by kind, those that have runs first."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (row["kind"], row["name"])):
+        by_kind.setdefault(row["kind"], []).append(row)
+    return sorted(by_kind.items(), key=lambda pair: not any(row["ended"] or row["active"] for row in pair[1]))
+
+
+@page("/a/{agent}/definitions/{name}", command="narval definitions {name}")
+async def definition_page(visit: Visit) -> Shown:
+    """Show one definition: graph, source, prototype, calls both ways, runs, dates, versions."""
+    kind, name = visit.query.get("kind") or None, visit.path["name"]
+    found = await visit.ask("definition", name=name, kind=kind)
+    versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
+    drawn = None if visit.live else await _drawn(visit, name)
+    drawing = await drawing_of(visit, drawn, f"/definitions/{quote(name, safe='')}#") if drawn else None
+    faults: dict[int, list[str]] = {}
+    for fault in (found["file"] or {}).get("faults", ()):
+        faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
+    values = {
+        "definition": found,
+        "source": (found["source"] or "").splitlines(),
+        "file": (found["file"] or {}).get("text", "").splitlines() if faults else [],
+        "faults": faults,
+        "versions": versions,
+        "drawn": drawn,
+        "drawing": drawing,
+        "here": "/definitions",
+    }
+    return Shown("definition.html", values, found, follows=Follows(faults=True, runs=True))
+
+
+async def _drawn(visit: Visit, name: str) -> dict[str, Any] | None:
+    """The graph of a definition; None of what cannot be run."""
+    try:
+        found: dict[str, Any] = await visit.ask("drawn", definition=name)
+    except NarvalError:
+        return None
+    return found
+
+
+@page("/a/{agent}/definitions/{name}/diff", command="narval definitions {name} --diff OLD")
+async def difference_page(visit: Visit) -> Shown:
+    """Show what has changed between two versions of a definition."""
+    kind, name = visit.query.get("kind") or None, visit.path["name"]
+    old, new = visit.query.get("old", ""), visit.query.get("new") or None
+    found = await visit.ask("difference", name=name, kind=kind, old=old, new=new)
+    values = {
+        "name": name,
+        "old": found["old"],
+        "new": found["new"],
+        "lines": [(_sort(line), line) for line in found["diff"].splitlines()],
+        "here": "/definitions",
+    }
+    return Shown("difference.html", values, found)
+
+
+def _sort(line: str) -> str:
+    """The look of a line of a difference."""
+    if line.startswith(("+++", "---")):
+        return "dim"
+    return {"+": "add", "-": "gone"}.get(line[:1], "")

@@ -1,0 +1,82 @@
+"""The pages of errors: what failed and nobody has dealt with, alike ones in a row (M52, M53)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
+
+LISTED = 200
+"""So many rows are listed."""
+
+SPARK = 26.0
+"""The height in pixels of the highest bar of a row's days."""
+
+INCIDENT_GROUPS = {"open": "failed", "acknowledged": "cancelled", "settled": "done"}
+"""The looks of the states of rows."""
+
+
+@page("/a/{agent}/errors", command="narval errors")
+async def errors_page(visit: Visit) -> Shown:
+    """List the incidents that are open, or all."""
+    every = visit.query.get("all") == "yes"
+    rows = await visit.ask("incidents", every=every, limit=LISTED)
+    values = {
+        "rows": [{**row, "bars": bars(row["days"]), "url": _first(visit, row)} for row in rows],
+        "every": every,
+        "incident_groups": INCIDENT_GROUPS,
+        "here": "/errors",
+    }
+    return Shown("errors.html", values, rows, follows=Follows(runs=True, elements=True, faults=True))
+
+
+def _first(visit: Visit, row: Mapping[str, Any]) -> str:
+    """The page of the newest that a row is of."""
+    return visit.url(f"/{'runs' if row['what'] == RUN else 'memory'}/{row['newest'][0]}")
+
+
+RUN = "run"
+"""The word for an incident that is a run that failed."""
+
+
+def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The bars of a row's days: a height for each, and its words."""
+    most = max((day["count"] for day in days), default=0) or 1
+    return [{**day, "height": round(SPARK * day["count"] / most, 1)} for day in days]
+
+
+@page("/a/{agent}/errors/{incident}", command="narval errors {incident}")
+async def incident_page(visit: Visit) -> Shown:
+    """Show one row of incidents: all that it is of, and what can be done."""
+    return await _incident(visit, None)
+
+
+async def _incident(visit: Visit, done: list[dict[str, Any]] | None) -> Shown:
+    """The page of a row, with what became of its runs that were begun again."""
+    incident = visit.path["incident"]
+    [row] = await visit.ask("incidents", incident=incident)
+    values = {
+        "row": row,
+        "bars": bars(row["days"]),
+        "is_runs": row["what"] == RUN,
+        "incident_groups": INCIDENT_GROUPS,
+        "done": done,
+        "here": "/errors",
+    }
+    follows = Follows(runs=True, elements=True, faults=True) if done is None else None
+    return Shown("incident.html", values, row, follows=follows)
+
+
+@act("/a/{agent}/errors/{incident}/acknowledge")
+async def acknowledge_incident(visit: Visit) -> Redirect:
+    """Deal with a row by saying why nothing more is to be done."""
+    await visit.act("acknowledge", incident=visit.path["incident"], reason=visit.fields.get("reason"))
+    return Redirect(visit.url("/errors"))
+
+
+@act("/a/{agent}/errors/{incident}/retry")
+async def retry_incident(visit: Visit) -> Shown:
+    """Begin all open runs of a row again, and tell what became of each."""
+    done = await visit.act("retry_incident", incident=visit.path["incident"])
+    return await _incident(visit, done)

@@ -1,0 +1,74 @@
+"""Every page for everyone: axe, in both colour schemes, narrow and wide, with data (M90)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+
+from narval.surfaces.http.page import PageRoute
+from narval.surfaces.web.site import PAGES
+from tests.browser.programs import Household
+from tests.browser.watching import Watched
+
+LOOKS = [route for route in PAGES if not route.is_act]
+
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""The rules that another colour scheme can break."""
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def samples(household: Household) -> dict[str, str]:
+    """A value of each parameter of a path."""
+    run = household.start("show.still")
+    item = household.start("show.judge")
+    element = household.add("<letter to='ann'>Hello</letter>")
+    process = household.start("order.order")
+    return {
+        "agent": "narval", "run": str(run), "process": str(process), "item": str(item),
+        "eid": str(element), "id": "last", "kind": "recipe", "name": "show.still",
+    }  # fmt: skip
+
+
+def address(route: PageRoute, samples: dict[str, str]) -> str:
+    """An address of a page with samples for its parameters."""
+    given = samples | {"run": samples["process"]} if route.path.endswith("/tokens") else samples
+    return re.sub(r"\{(\w+)(:\w+)?\}", lambda found: given[found[1]], route.path)
+
+
+CHECK = "options => axe.run(document, options).then(found => found.violations)"
+
+
+@pytest.mark.parametrize("route", LOOKS, ids=lambda route: route.name)
+def test_M90_axe_finds_no_violation(route: PageRoute, watched: Watched, samples: dict[str, str]) -> None:
+    page = watched.page(bypass_csp=True)  # axe is put into the page
+    answer = page.goto(address(route, samples))
+    assert answer.status == 200, page.locator("main").inner_text()
+    page.locator("main").wait_for()
+    page.evaluate(AXE_SCRIPT)
+    found: list[str] = []
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme, run_only in (("light", TAGS), ("dark", COLOURS)):
+            page.emulate_media(color_scheme=scheme)
+            for broken in page.evaluate(CHECK, {"runOnly": run_only, "resultTypes": ["violations"]}):
+                nodes = "; ".join(node["html"][:160] for node in broken["nodes"][:3])
+                found.append(f"{scheme} {width}: {broken['id']}: {broken['help']}: {nodes}")
+    assert found == []
+
+
+def test_M60_every_page_can_be_made_anew_and_asks_no_other_origin(
+    watched: Watched, samples: dict[str, str]
+) -> None:
+    page = watched.page()
+    for route in LOOKS:
+        page.goto(address(route, samples))
+        page.locator("main").wait_for()
+        if page.locator("body[data-live]").count():
+            page.locator("body[data-stream=open], body[data-stream=over]").wait_for()
+            page.wait_for_timeout(100)
+            assert page.locator("#banner").inner_text() == "", route.path
+    assert watched.trouble == []
