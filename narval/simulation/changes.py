@@ -42,7 +42,7 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
             for call in report.calls
             if call.how != RAN
         ],
-        "work": [
+        "items": [
             {"item": run["eid"], "name": run["name"], "state": run["state"]}
             for run in report.runs
             if run["eid"] in asking

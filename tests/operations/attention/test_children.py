@@ -34,7 +34,7 @@ def test_M57_a_simulation_tells_the_story_and_what_would_change(agent: Agent) ->
     )
     changes: dict[str, Any] = answer["report"]["changes"]
     assert changes["added"][0]["xml"] == '<request what="a lamp"/>'
-    assert [(row["name"], row["state"]) for row in changes["work"]] == [("purchase.approve", "expired")]
+    assert [(row["name"], row["state"]) for row in changes["items"]] == [("purchase.approve", "expired")]
     assert {row["action"] for row in changes["outside"]} >= {"m.buy"}
     assert changes["runs"] == [{"name": "purchase.buy", "phase": "done", "count": 1}]
     assert answer["report"]["happened"]
@@ -54,7 +54,7 @@ def test_M57_an_edited_text_is_played_and_never_saved(home: Path, agent: Agent) 
         duration="10d",
         edited={"recipes/purchase.xml": text},
     )
-    assert [row["state"] for row in answer["report"]["changes"]["work"]] == ["offered"]
+    assert [row["state"] for row in answer["report"]["changes"]["items"]] == ["offered"]
     assert (home / "recipes" / "purchase.xml").read_text() == PURCHASE
     assert sorted(path.name for path in home.iterdir() if path.is_symlink()) == []
     with pytest.raises(RequestError, match=r"expected the path of a file with definitions, got '\.\./x'"):
