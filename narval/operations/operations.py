@@ -27,6 +27,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.children": ("simulate", "explore", "trial"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
+    "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
     "memory.listing": ("memory", "count", "elements", "facets"),
