@@ -61,10 +61,12 @@ class Door:
         ]
         self.place, self.sessions = place, Sessions(folder / "web")
         site = make_site(lambda: None)
+        site.follow = None  # streams that are let through would go on for ever
         people = PeopleOfHome(self._ask)
         login = LoginPages(self.sessions, people, place, site)
         self.routes = (*PAGES, *session_pages(self.sessions), *OWN, *routes)
         inside = application(self.routes, site, *login.mounted())
+        limits = limits or RequestLimits(rate=1_000_000)
         self.guard = Guard(inside, place, self.sessions, people, scarce=scarce, limits=limits)
         self.base = base
         self.secret = self.token = ""
