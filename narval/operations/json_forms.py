@@ -19,6 +19,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.runtime.agent.run import Run
+from narval.runtime.home.agents.webhooks import ORIGIN
 from narval.runtime.system.clock import utc
 from narval.source.secrets import without_secrets
 
@@ -209,14 +210,15 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def origin(found: Origin | None) -> dict[str, Any] | None:
-    """The step, call and inputs, or the file, that an element came from, and who gave it (N8); None if
-    nothing of that is known.
+    """The step, call and inputs, or the file or webhook, that an element came from, and who gave it (N8);
+    None if nothing of that is known.
     """
     if found is None:
         return None
     sent = {"from": found.agent, "message": found.message} if found.agent else {}
     if not found.run:
-        file = {"file": found.step} if found.step else {}
+        hook = {"hook": found.step.removeprefix(ORIGIN)} if found.step.startswith(ORIGIN) else {}
+        file = hook or ({"file": found.step} if found.step else {})
         return {"run": None, "step": None, **file, **sent, **_person(found)}
     made = {"call": found.call or None, "inputs": list(found.inputs)}
     return {"run": found.run, "step": found.step, **made, **sent, **_person(found)}

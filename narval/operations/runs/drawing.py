@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -69,17 +70,29 @@ def form(found: Graph) -> dict[str, Any]:
     return {"name": found.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
 
 
-def arc_rows(edges: list[GraphEdge]) -> list[dict[str, Any]]:
-    """The arcs; the id of one has those of both ends, and a number where several lead from one to another."""
+def arc_ids(edges: list[GraphEdge]) -> Iterator[str]:
+    """The ids of arcs: those of both ends, and a number where several lead from one to another."""
     seen: Counter[str] = Counter()
-    rows = []
     for edge in edges:
         ends = f"{edge.start}>{edge.end}"
         seen[ends] += 1
-        row = {"id": ends if seen[ends] == 1 else f"{ends}#{seen[ends]}", "from": edge.start, "to": edge.end}
-        text = clipped(edge.label or "", LONGEST)
-        rows.append(row | {"text": text, "state": edge.kind, "badge": edge.badge, "told": edge.tooltip})
-    return rows
+        yield ends if seen[ends] == 1 else f"{ends}#{seen[ends]}"
+
+
+def arc_rows(edges: list[GraphEdge]) -> list[dict[str, Any]]:
+    """The arcs as they are drawn."""
+    return [
+        {
+            "id": id,
+            "from": edge.start,
+            "to": edge.end,
+            "text": clipped(edge.label or "", LONGEST),
+            "state": edge.kind,
+            "badge": edge.badge,
+            "told": edge.tooltip,
+        }
+        for id, edge in zip(arc_ids(edges), edges, strict=True)
+    ]
 
 
 def part_row(node: GraphNode) -> dict[str, Any]:

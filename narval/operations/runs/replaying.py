@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from narval.engines.engine import Engine
+from narval.engines.graph import GraphEdge, GraphNode, clipped
 from narval.errors import RequestError, UnreadableError
 from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
 from narval.operations.registry import operation
-from narval.operations.runs.drawing import form, graph_of
+from narval.operations.runs.drawing import LONGEST, arc_ids, graph_of
 from narval.runtime.agent.history import Unfolded, unfolding
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.system.time_slice import TimeSlice
@@ -68,10 +69,12 @@ def _apply(engine: Engine, entry: Unfolded) -> None:
 
 def _stands(engine: Engine, entry: Unfolded) -> Stands:
     """The way that each part and each arc stands, by its id."""
-    drawn = form(graph_of(engine, entry.definition, entry.state))
+    graph = graph_of(engine, entry.definition, entry.state)
+    nodes = (part for part in graph.parts if isinstance(part, GraphNode))
+    edges = [part for part in graph.parts if isinstance(part, GraphEdge)]
     return {
-        "parts": {part["id"]: [part["state"], part["group"], part["badge"]] for part in drawn["parts"]},
-        "arcs": {arc["id"]: [arc["state"], arc["badge"]] for arc in drawn["arcs"]},
+        "parts": {node.id: [node.status, node.group, clipped(node.badge, LONGEST)] for node in nodes},
+        "arcs": {id: [edge.kind, edge.badge] for id, edge in zip(arc_ids(edges), edges, strict=True)},
     }
 
 

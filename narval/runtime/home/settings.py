@@ -13,6 +13,7 @@ import msgspec
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
+from narval.runtime.home.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.runtime.home.sources import SOURCES, FlowSource, read_sources
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
 from narval.source.text import Source
@@ -82,7 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
     `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
     `mail`: by which server and from which address people are written to (P60; None: they are not).
-    `sources`: what dataflows may read, by name (TA19). `agent`: what is said of the home's own agent alone.
+    `sources`: what dataflows may read, by name (TA19). `hooks`: the webhooks, by name.
+    `agent`: what is said of the home's own agent alone.
     """
 
     name: str = "narval"
@@ -108,6 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     mail: Mapping[str, str] | None = None
     sources: Mapping[str, FlowSource] = MappingProxyType({})
+    hooks: Mapping[str, Webhook] = MappingProxyType({})
     agent: Given = MappingProxyType({})
 
     @classmethod
@@ -160,11 +163,12 @@ def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]
     own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None
     sources = read_sources(file) if SOURCES in values else {}
+    hooks = read_hooks(file) if HOOKS in values else {}
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
-    return Settings(**{**values, AGENT: own, MAIL: mail, SOURCES: sources}), []
+    return Settings(**{**values, AGENT: own, MAIL: mail, SOURCES: sources, HOOKS: hooks}), []
 
 
 def _mail(file: TomlFile) -> Mapping[str, str]:
@@ -258,6 +262,7 @@ READERS: Mapping[str, Reader] = {
     "columns": _columns,
     MAIL: lambda value: value,
     SOURCES: lambda value: value,
+    HOOKS: lambda value: value,
     AGENT: lambda value: value,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""

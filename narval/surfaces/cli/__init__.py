@@ -22,6 +22,7 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "work": "work.command", "people": "monitor.people",
+    "hooks": "monitor.hooks",
     "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "remembered",

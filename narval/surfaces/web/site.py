@@ -18,6 +18,7 @@ from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
+    calendar,
     definitions,
     errors,
     log,
@@ -45,6 +46,8 @@ PAGES: tuple[PageRoute, ...] = (
     run_acts.cancel_run,
     run_acts.signal_page,
     run_acts.signal_run,
+    run_acts.retry_page,
+    run_acts.retry_run,
     run_acts.start_page,
     run_acts.start_run,
     run_acts.tokens_page,
@@ -58,6 +61,7 @@ PAGES: tuple[PageRoute, ...] = (
     definitions.definitions_page,
     definitions.definition_page,
     definitions.difference_page,
+    calendar.calendar_page,
     errors.errors_page,
     errors.incident_page,
     errors.acknowledge_incident,

@@ -12,6 +12,7 @@ from pathlib import Path
 from narval.runtime.home.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard, PeopleOfHome
+from narval.surfaces.http.hooks import Hooks, hook_route
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import PageServer
@@ -27,7 +28,8 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
     site = make_site(home.known_socket, folder)
     people = PeopleOfHome(site.reading.ask)
     login = LoginPages(sessions, people, place, site)
-    inside = application((*PAGES, *session_pages(sessions)), site, *login.mounted())
+    hooks = hook_route(Hooks(site.reading, site.writing))
+    inside = application((*PAGES, *session_pages(sessions)), site, *login.mounted(), hooks)
     return Guard(inside, place, sessions, people, scarce=SCARCE)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from narval.definitions.reading.durations import duration
 from narval.operations.text import clean, counted, shortened
+from narval.simulation.changes import changes_of
 from narval.simulation.report import Judged, SimulationReport
 from narval.simulation.scenario import Expectation, Scenario
 from narval.simulation.trace import Line
@@ -272,6 +273,7 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
             }
             for judged in report.judged
         ],
+        "changes": changes_of(report),
         "well": report.well,
     }
 

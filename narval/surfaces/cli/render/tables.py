@@ -85,7 +85,8 @@ def came_from(row: Row) -> str:
     origin = row.get("origin")
     if not origin:
         return ""
-    made = origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    hook = f"hook {origin['hook']}" if "hook" in origin else ""
+    made = hook or origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
     made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
 

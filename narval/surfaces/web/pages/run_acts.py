@@ -75,6 +75,29 @@ def pairs(text: str) -> dict[str, str]:
     return found
 
 
+@page("/a/{agent}/runs/{run:int}/retry", roles=OPERATORS, command="narval retry {run} --dry")
+async def retry_page(visit: Visit) -> Shown:
+    """Say what would be kept, done again and used again, and which version is followed (M37)."""
+    eid, step = visit.path["run"], visit.query.get("step") or None
+    run = await visit.ask("show", run=eid)
+    planned, problem = None, ""
+    try:
+        planned = await visit.ask("retry_plan", run=eid, step=step)
+    except RequestError as error:
+        problem = str(error)
+    drawn = await visit.ask("drawn", run=eid)
+    values = {"run": run, "planned": planned, "problem": problem, "step": step or "", "here": "/runs"}
+    values["parts"] = [part["id"] for part in drawn["parts"] if part["target"]]
+    return Shown("retry.html", values, planned, status=400 if problem else 200)
+
+
+@act("/a/{agent}/runs/{run:int}/retry")
+async def retry_run(visit: Visit) -> Redirect:
+    """Begin a run again from a part."""
+    begun = await visit.act("retry", run=visit.path["run"], step=visit.fields.get("step") or None)
+    return Redirect(visit.url(f"/runs/{begun['eid']}"))
+
+
 @page("/a/{agent}/start/{name}", roles=OPERATORS, command="narval start {name}")
 async def start_page(visit: Visit) -> Shown:
     """Ask what a definition is to be started with (M39)."""

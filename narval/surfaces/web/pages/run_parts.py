@@ -96,14 +96,14 @@ async def history_page(visit: Visit) -> Shown:
     )
 
 
-@page("/a/{agent}/runs/{run:int}/replay", command="narval replay {run}")
+@page("/a/{agent}/runs/{run:int}/replay", command="narval history {run} --replay")
 async def replay_page(visit: Visit) -> Shown:
     """Show a run as it was after an entry of its journal; a script moves over all of them (M34)."""
     eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")
     found = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
-    entries = found["entries"] if isinstance(found, dict) else found
+    entries = found["entries"]
     if not entries and after is None:
-        raise RequestError(f"there is no entry of run {eid} that can be shown")
+        raise RequestError(found["fault"] or f"there is no entry of run {eid} that can be shown")
     run = await visit.ask("show", run=eid, at=at)
     drawn = await visit.ask("drawn", run=eid, at=at)
     seqs = [entry["seq"] for entry in entries]
@@ -118,7 +118,7 @@ async def replay_page(visit: Visit) -> Shown:
         "back": max((seq for seq in seqs if seq < here), default=None),
         "forward": min((seq for seq in seqs if seq > here), default=None),
         "entry": next((entry for entry in entries if entry["seq"] == here), None),
-        "begins_late": found.get("begins_late", False) if isinstance(found, dict) else False,
+        "whole": found["whole"],
         "here": "/runs",
     }
     return Shown("replay.html", values, found, parts=patches(drawn))

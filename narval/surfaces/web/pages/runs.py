@@ -121,10 +121,10 @@ async def _planned(visit: Visit, what: str, eid: int) -> dict[str, Any]:
         under_way = [call["step"] for call in run["calls"] if call["gave"] is None]
         return {**row, "told": f"gives up {', '.join(under_way)}" if under_way else "has no call under way"}
     try:
-        plan = await visit.ask("retry", run=eid, dry=True)
+        plan = await visit.ask("retry_plan", run=eid)
     except NarvalError as error:
         return {**row, "can": False, "told": str(error)}
-    return {**row, "told": f"begins again from {plan['step']}"}
+    return {**row, "told": f"begins again from {plan['from']}"}
 
 
 async def _done(visit: Visit, what: str, eid: int) -> dict[str, Any]:

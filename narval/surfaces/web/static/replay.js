@@ -80,11 +80,11 @@ const begin = () => {
     bar.append(element);
     return element;
   };
-  button("⏮", "First", () => go(0));
-  button("◀", "Back", () => go(at - 1));
+  button("|◂", "First", () => go(0));
+  button("◂", "Back", () => go(at - 1));
   const play = button("▶", "Play", () => toggle());
-  button("▷", "Step", () => go(at + 1));
-  button("⏭", "Now", () => present());
+  button("▸", "Step", () => go(at + 1));
+  button("▸|", "Now", () => present());
   const slider = make("input", { type: "range", min: "0", max: "0", value: "0", step: "1", "aria-label": "Entry of the journal" });
   const marks = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   marks.setAttribute("class", "marks");
@@ -245,7 +245,10 @@ const begin = () => {
       slider.value = String(at);
       tell();
     });
+  } else if (!document.body.dataset.live) {
+    load();  // a page of its own: one came for the slider
   }
+  box.classList.add("scripted");
 };
 
 if (box?.dataset.replay) begin();

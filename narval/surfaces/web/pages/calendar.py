@@ -1,0 +1,34 @@
+"""The calendar: by day what is set, what is expected, and what came late or not at all (M48)."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from narval.errors import RequestError
+from narval.surfaces.http.page import Follows, Shown, Visit, page
+
+ENTRY_GROUPS = {"late": "failed", "dropped": "cancelled", "expected": "idle", "set": "waiting"}
+"""The looks of entries."""
+
+
+@page("/a/{agent}/calendar", command="narval calendar")
+async def calendar_page(visit: Visit) -> Shown:
+    """Show the moments of some days, two weeks from today unless others are named."""
+    start, end = visit.query.get("start") or None, visit.query.get("end") or None
+    found = await visit.ask("calendar", start=start, end=end)
+    try:
+        first = date.fromisoformat(found["start"][:10])
+        span = date.fromisoformat(found["end"][:10]) - first
+    except ValueError:
+        raise RequestError(f"expected dates such as 2026-11-23, got {start!r:.40} and {end!r:.40}") from None
+    span = max(span, timedelta(days=1))
+    values = {
+        "calendar": found,
+        "start": found["start"][:10],
+        "end": found["end"][:10],
+        "before": visit.url("/calendar", start=first - span, end=first),
+        "after": visit.url("/calendar", start=first + span, end=first + 2 * span),
+        "entry_groups": ENTRY_GROUPS,
+        "here": "/calendar",
+    }
+    return Shown("calendar.html", values, found, follows=Follows(runs=True))
