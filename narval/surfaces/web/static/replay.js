@@ -1,7 +1,7 @@
 // The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
-// made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, group, badge]], arcs: [[id, state, group]]}.
+// made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, tone, badge]], arcs: [[id, state, tone]]}.
 
 const PAGE = 1000;
 const PACE = 250;          // milliseconds between two entries that are played
