@@ -46,7 +46,7 @@ def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**day, "height": round(SPARK * day["count"] / most, 1)} for day in days]
 
 
-@page("/a/{agent}/errors/{incident}", command="narval errors {incident}")
+@page("/a/{agent}/errors/{incident}", command="narval errors show {incident}")
 async def incident_page(visit: Visit) -> Shown:
     """Show one row of incidents: all that it is of, and what can be done."""
     return await _incident(visit, None)

@@ -74,7 +74,7 @@ def came_from(origin: Mapping[str, Any] | None) -> str:
     if origin is None:
         return ""
     people = [
-        f"{origin['by']}" if origin.get("by") else "",
+        f"by {origin['by']}" if origin.get("by") else "",
         f"from {origin['from']}" if origin.get("from") else "",
     ]
     file = str(origin.get("file") or "")

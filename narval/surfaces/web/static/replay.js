@@ -1,7 +1,8 @@
 // The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
-// made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, tone, badge]], arcs: [[id, state, tone]]}.
+// made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
+// arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed.
 
 const PAGE = 1000;
 const PACE = 250;          // milliseconds between two entries that are played
@@ -26,12 +27,17 @@ class Film {
     this.arcs = new Map(elements("arc").map((element) => [element.dataset.arc, element.id]));
   }
 
-  add(entries) {
-    for (const entry of entries) {
-      const rows = [
-        ...(entry.parts ?? []).map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
-        ...(entry.arcs ?? []).map(([id, ...rest]) => [this.arcs.get(String(id)) ?? "", ...rest]),
-      ];
+  rows({ parts = [], arcs = [] }) {
+    return [
+      ...parts.map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
+      ...arcs.map(([id, state]) => [this.arcs.get(String(id)) ?? "", state, state]),
+    ];
+  }
+
+  add(found) {
+    if (!this.entries.length) for (const row of this.rows(found)) this.now.set(row[0], row);
+    for (const entry of found.entries) {
+      const rows = this.rows(entry);
       this.back.push(rows.map(([id]) => this.now.get(id) ?? [id, "", "idle", ""]));
       for (const row of rows) this.now.set(row[0], row);
       this.entries.push({ ...entry, rows });
@@ -123,10 +129,9 @@ const begin = () => {
         const answer = await fetch(url, { redirect: "error" });
         if (!answer.ok) throw new Error(String(answer.status));
         const found = await answer.json();
-        const entries = Array.isArray(found) ? found : found.entries;
-        film.add(entries);
+        film.add(found);
         slider.max = String(Math.max(film.entries.length - 1, 0));
-        if (entries.length < PAGE) break;
+        if (!found.more) break;
         told.textContent = `reading, ${film.entries.length} entries …`;
       }
       if (following) at = film.entries.length - 1;
