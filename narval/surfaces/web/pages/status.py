@@ -6,9 +6,15 @@ import asyncio
 from typing import Any
 
 from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.rendering import segment
 
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
+
+PLACES = {
+    "run": "/runs/{}", "element": "/memory/{}", "work": "/work/{}", "incident": "/errors/{}", "page": "/{}",
+}  # fmt: skip
+"""The pages of what operations link to."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -16,14 +22,15 @@ async def status_page(visit: Visit) -> Shown:
     """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
     status, active, latest, needs = await asyncio.gather(
         visit.ask("status"),
-        visit.ask("runs", state="active", limit=LISTED),
+        visit.ask("runs", state="active", limit=LISTED + 1),
         visit.ask("runs", limit=4 * LISTED),
         visit.ask("attention"),
     )
     ended = [run for run in latest if run["phase"] != "active"][:LISTED]
     values = {
         "status": status,
-        "active": active,
+        "active": active[:LISTED],
+        "more_active": len(active) > LISTED,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
         "attention": len(needs),
@@ -38,5 +45,6 @@ def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
     if not link:
         return ""
     [(what, which)] = list(link.items())[:1]
-    places = {"run": "/runs/{}", "element": "/memory/{}", "page": "/{}"}
-    return visit.url(places[what].format(which)) if what in places else ""
+    if (what, which) == ("page", "status"):
+        return visit.url()
+    return visit.url(PLACES[what].format(segment(which))) if what in PLACES else ""
