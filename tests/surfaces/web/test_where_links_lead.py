@@ -62,19 +62,11 @@ def test_M14_runs_are_told_by_kind(pages: PagesOfHome, asking: int) -> None:
 
 def test_M29_a_run_tells_what_the_runs_that_it_waits_for_wait_for(pages: PagesOfHome, asking: int) -> None:
     item = item_of(pages, asking)
-    shown = pages.shows(f"/runs/{asking}", "of show.judge", "waits for a person", f'href="{BASE}/work/{item}"')
+    shown = pages.shows(
+        f"/runs/{asking}", "of show.judge", "waits for a person", f'href="{BASE}/work/{item}"'
+    )
     assert "what has changed</a>" not in shown
     pages.shows(f"/runs/{item}", f'href="{BASE}/work/{item}"')
-
-
-def test_M29_a_run_says_that_a_newer_version_is_loaded(pages: PagesOfHome) -> None:
-    file = pages.home.path / "recipes" / "more.xml"
-    run = pages.over("talk.nothing")
-    file.write_text(MORE.replace('id="a"', 'id="b"').replace('step="a"', 'step="b"'))
-    pages.ask("reload")
-    shown = pages.shows(f"/runs/{run}", "what has changed</a>")
-    (url,) = re.findall(r'href="([^"]*/diff[^"]*)"', shown)
-    pages.shows(html.unescape(url).removeprefix(BASE), "step id=&#34;b&#34;")
 
 
 def test_M41_of_several_definitions_of_a_name_that_which_can_be_run_is_shown(pages: PagesOfHome) -> None:
@@ -101,3 +93,13 @@ def test_M8_no_link_of_any_page_leads_nowhere(pages: PagesOfHome, asking: int) -
                 seen.add(url)
                 waiting.append((url, path))
     assert len(seen) > 40
+
+
+def test_M29_a_run_says_that_a_newer_version_is_loaded(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "more.xml"
+    run = pages.over("talk.nothing")
+    file.write_text(MORE.replace('id="a"', 'id="b"').replace('step="a"', 'step="b"'))
+    pages.ask("reload")
+    shown = pages.shows(f"/runs/{run}", "what has changed</a>")
+    (url,) = re.findall(r'href="([^"]*/diff[^"]*)"', shown)
+    pages.shows(html.unescape(url).removeprefix(BASE), "step id=&#34;b&#34;")

@@ -36,6 +36,7 @@ async def run_page(visit: Visit) -> Shown:
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "why": why,
+        "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
         "history": [told(line) for line in history],
         "callers": [] if visit.live else await callers(visit, shown),
