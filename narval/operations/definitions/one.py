@@ -41,7 +41,8 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
     the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
     last that are over, and what its runs wait for in time.
 
-    `kind` tells which is meant where several kinds have one of that name; else it is the one that can be run. Raises RequestError.
+    `kind` tells which is meant where several kinds have one of that name; else it is the one that can be
+    run. Raises RequestError.
     """
     found, agent = find_definition(daemon, name, kind), daemon.agent
     of = (found.kind, found.full_name)
