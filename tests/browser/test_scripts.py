@@ -236,14 +236,16 @@ def entry(seq: int, what: str, parts: list[list[str]], **more: Any) -> dict[str,
 BEGUN, DONE, FAILED = ["running", "active", ""], ["done", "done", "1"], ["failed", "failed", ""]
 ENTRIES = [
     entry(10, "began", [["a", *BEGUN]]),
-    entry(12, "a came", [["a", *DONE], ["b", *BEGUN]], arcs=[["1", "fired", "done"]]),
+    entry(12, "a came", [["a", *DONE], ["b", *BEGUN]], arcs=[["1", "taken", ""]]),
     entry(15, "b failed", [["b", *FAILED]], mark="error"),
 ]
+BASE = {"parts": [["a", "todo", "idle", ""], ["b", "todo", "idle", ""]], "arcs": [["1", "plain", ""]]}
+FOUND = {**BASE, "entries": ENTRIES, "more": False}
 REPLAY = '<div id="replay" data-replay="/replay.json" data-at="AT"><a href="/?at=10">first</a></div>'
 
 
 def with_replay(stage: Stage, at: str = "", attributes: str = "") -> Any:
-    stage.answers["/replay.json"] = json.dumps(ENTRIES), "application/json"
+    stage.answers["/replay.json"] = json.dumps(FOUND), "application/json"
     body = GRAPH.replace("REPLAY", REPLAY.replace("AT", at))
     stage.show(body, attributes, f"/?at={at}" if at else "/")
     return stage.page
@@ -260,6 +262,8 @@ class TestReplay:
         assert page.locator("#p1 title").text_content() == "b: running"
         page.keyboard.press("Home")
         page.locator("#p1.s-idle").wait_for()
+        assert page.locator("#p1 title").text_content() == "b: todo"
+        assert "e-plain" in str(page.locator("#a0").get_attribute("class"))
         assert "s-active" in str(page.locator("#p0").get_attribute("class"))
         page.wait_for_url("**/?at=10")
         page.keyboard.press("m")
@@ -290,15 +294,15 @@ class TestReplay:
             for n in range(300)
         )
         entries = [entry(k, "e", [[str(n), "r", "active", str(k)] for n in range(300)]) for k in range(1, 6)]
-        stage.answers["/replay.json"] = json.dumps(entries), "application/json"
+        stage.answers["/replay.json"] = json.dumps({"entries": entries}), "application/json"
         replay = REPLAY.replace("AT", "")
         stage.show(f'<div class="graph"><svg viewBox="0 0 1800 600">{parts}</svg></div>{replay}')
         page = stage.page
         page.get_by_role("slider").focus()
         page.locator(".told", has_text="5 · e").wait_for()
         times = page.evaluate("""async () => {
-            const group = k => k % 2 ? 'done' : 'active';
-            const rows = k => [...Array(300).keys()].map(n => ['p' + n, 'w' + k, group(k), String(k)]);
+            const tone = k => k % 2 ? 'done' : 'active';
+            const rows = k => [...Array(300).keys()].map(n => ['p' + n, 'w' + k, tone(k), String(k)]);
             const times = [];
             for (let k = 0; k < 9; k += 1) {
                 const begun = performance.now();

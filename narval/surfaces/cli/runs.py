@@ -155,8 +155,8 @@ def history(
         if follow:
             raise click.UsageError("--follow goes with neither --limit nor --before")
         page = {"before": before, "limit": limit or PAGE}
-        with session.lines(answers.history_line) as write_page:
-            write_page(session.ask("history", run=run, **page))
+        found = session.ask("history", run=run, **page)
+        session.give(found, lambda lines: click.echo("\n".join(map(answers.history_line, lines))))
         return
     with session.connect("look") as connection, session.lines(answers.history_line) as write:
 

@@ -18,6 +18,8 @@ from narval.surfaces.control import wire
 PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets a client."""
 
+NONE_AT_WORK = "no daemon is at work on this home; start it: narval run"
+
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
 
@@ -88,7 +90,7 @@ class AsyncClient:
     async def _connect(self) -> None:
         path = self._find()
         if path is None:
-            raise DaemonGoneError("no daemon is at work; start it: narval run")
+            raise DaemonGoneError(NONE_AT_WORK)
         try:
             async with asyncio.timeout(PATIENCE):
                 with wire.address(path) as name:
@@ -98,6 +100,8 @@ class AsyncClient:
             raise DaemonGoneError(
                 f"the daemon at {path} has not answered within {PATIENCE:g} seconds"
             ) from None
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise DaemonGoneError(NONE_AT_WORK) from error
         except (OSError, EOFError, wire.WireError) as error:
             raise DaemonGoneError(f"no daemon answers at {path}: {error}") from error
         if refusal is not None:

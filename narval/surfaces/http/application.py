@@ -86,8 +86,10 @@ class Site:
     ) -> Visit:
         """A request as a handler sees it; without `fields` it can only look."""
         named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
+        if visitor.person:
+            named["session"] = visitor.session
         look = partial(self.reading.ask, **named)
-        do = partial(self.writing.ask, session=visitor.session, **named) if fields is not None else look
+        do = partial(self.writing.ask, **named) if fields is not None else look
         return Visit(visitor, look, do, path, query, layouts=self._layouts, fields=fields, live=live)
 
     async def values(self, visit: Visit, route: PageRoute | None, shown: Shown) -> dict[str, Any]:

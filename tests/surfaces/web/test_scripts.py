@@ -16,6 +16,11 @@ def test_M83_all_scripts_together_are_small() -> None:
     assert sum(path.stat().st_size for path in SCRIPTS) <= 64_000
 
 
+def test_M83_the_style_sheet_is_one_and_small() -> None:
+    [sheet] = vendored.STATIC.glob("*.css")
+    assert sheet.stat().st_size <= 24_000
+
+
 def test_M94_what_is_vendored_is_what_the_table_says() -> None:
     said = {
         name: row for package in vendored.packages().values() for name, row in vendored.files(package).items()

@@ -75,7 +75,7 @@ def came_from(origin: Mapping[str, Any] | None) -> str:
     if origin is None:
         return ""
     people = [
-        person(origin),
+        f"by {person(origin)}" if origin.get("by") else "",
         f"from {origin['from']}" if origin.get("from") else "",
     ]
     file = str(origin.get("file") or "")

@@ -7,12 +7,12 @@ from typing import Any
 from narval.errors import ElementError, RequestError
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
 
-TOKEN_GROUPS = {
+TOKEN_TONES = {
     "active": "active", "delayed": "waiting", "complete": "done", "discarded": "cancelled",
     "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled", "failed": "failed",
     "held": "waiting",
 }  # fmt: skip
-"""The looks of the states of tokens."""
+"""The tones of the states of tokens."""
 
 
 @page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
@@ -142,7 +142,7 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
     values = {
         "run": run,
         "tokens": tokens["tokens"],
-        "token_groups": TOKEN_GROUPS,
+        "token_tones": TOKEN_TONES,
         "environment": environment["environment"],
         "problem": problem,
         "here": "/runs",

@@ -17,8 +17,13 @@ LINES = 100
 BARS = 500
 """So many calls are drawn on a page."""
 
+DAEMON_LOGGERS = frozenset(
+    f"narval.{name}" for name in ("daemon", "turn", "loop", "perform", "store", "files", "messages")
+)
+"""The loggers to which the daemon writes of itself, whatever calls go on."""
 
-@page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval why {run} {id}")
+
+@page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval part {run} {id}")
 async def part_page(visit: Visit) -> Shown:
     """Show one part of a run, or an arc: why it is so, what it waits for, the tries of its calls."""
     eid = visit.path["run"]
@@ -26,7 +31,7 @@ async def part_page(visit: Visit) -> Shown:
     run = await visit.ask("show", run=eid)
     log = [] if visit.live else await _lines_during(visit, part.get("calls", []))
     values = {"run": run, "id": visit.path["id"], "part": part, "log": log}
-    values |= {"fall_groups": OUTCOMES, "here": "/runs"}
+    values |= {"fall_tones": OUTCOMES, "here": "/runs"}
     return Shown("part.html", values, part, follows=Follows(run=eid), over=run["phase"] != "active")
 
 
@@ -39,7 +44,7 @@ async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[
     return [
         line
         for line in lines
-        if not line["logger"].startswith("narval.")
+        if line["logger"] not in DAEMON_LOGGERS
         and any(first <= line["at"] <= (last or line["at"]) for first, last in spans)
     ][-20:]
 

@@ -50,6 +50,8 @@ async def run_list(visit: Visit) -> Shown:
             visit.ask("runs", limit=LISTED, **{**wanted, "state": wanted.get("state", "active")}),
         )
     except RequestError as error:
+        if str(error).startswith("there is no agent"):
+            raise
         found, active, problem = [], [], str(error)
     rows = found[:LISTED]
     url = partial(visit.url, "/runs")

@@ -1,7 +1,8 @@
 // The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
-// made here stands before them. An entry is {seq, at, what, mark, parts: [[id, state, group, badge]], arcs: [[id, state, group]]}.
+// made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
+// arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed.
 
 const PAGE = 1000;
 const PACE = 250;          // milliseconds between two entries that are played
@@ -26,12 +27,17 @@ class Film {
     this.arcs = new Map(elements("arc").map((element) => [element.dataset.arc, element.id]));
   }
 
-  add(entries) {
-    for (const entry of entries) {
-      const rows = [
-        ...(entry.parts ?? []).map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
-        ...(entry.arcs ?? []).map(([id, ...rest]) => [this.arcs.get(String(id)) ?? "", ...rest]),
-      ];
+  rows({ parts = [], arcs = [] }) {
+    return [
+      ...parts.map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
+      ...arcs.map(([id, state]) => [this.arcs.get(String(id)) ?? "", state, state]),
+    ];
+  }
+
+  add(found) {
+    if (!this.entries.length) for (const row of this.rows(found)) this.now.set(row[0], row);
+    for (const entry of found.entries) {
+      const rows = this.rows(entry);
       this.back.push(rows.map(([id]) => this.now.get(id) ?? [id, "", "idle", ""]));
       for (const row of rows) this.now.set(row[0], row);
       this.entries.push({ ...entry, rows });
@@ -74,11 +80,11 @@ const begin = () => {
     bar.append(element);
     return element;
   };
-  button("⏮", "First", () => go(0));
-  button("◀", "Back", () => go(at - 1));
+  button("|◂", "First", () => go(0));
+  button("◂", "Back", () => go(at - 1));
   const play = button("▶", "Play", () => toggle());
-  button("▷", "Step", () => go(at + 1));
-  button("⏭", "Now", () => present());
+  button("▸", "Step", () => go(at + 1));
+  button("▸|", "Now", () => present());
   const slider = make("input", { type: "range", min: "0", max: "0", value: "0", step: "1", "aria-label": "Entry of the journal" });
   const marks = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   marks.setAttribute("class", "marks");
@@ -123,10 +129,9 @@ const begin = () => {
         const answer = await fetch(url, { redirect: "error" });
         if (!answer.ok) throw new Error(String(answer.status));
         const found = await answer.json();
-        const entries = Array.isArray(found) ? found : found.entries;
-        film.add(entries);
+        film.add(found);
         slider.max = String(Math.max(film.entries.length - 1, 0));
-        if (entries.length < PAGE) break;
+        if (!found.more) break;
         told.textContent = `reading, ${film.entries.length} entries …`;
       }
       if (following) at = film.entries.length - 1;
@@ -240,7 +245,10 @@ const begin = () => {
       slider.value = String(at);
       tell();
     });
+  } else if (!document.body.dataset.live) {
+    load();  // a page of its own: one came for the slider
   }
+  box.classList.add("scripted");
 };
 
 if (box?.dataset.replay) begin();

@@ -1,0 +1,225 @@
+"""Acts: each form does what it says, is recorded, and is refused in the words of the command (M26–M53)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.surfaces.cli.command_line import narval
+from tests.surfaces.web.household import BASE, PagesOfHome
+
+
+def refused(pages: PagesOfHome, *command: object) -> str:
+    """The words in which a command is refused."""
+    result = narval(pages.home.path, *command)
+    assert result.exit_code != 0
+    return result.stderr.strip().removeprefix("narval: ").removeprefix("Error: ")
+
+
+def text_of(html: str) -> str:
+    """The text of a page, as one reads it."""
+    bare = re.sub(r"<[^>]*>", "", html)
+    for name, sign in (("&#39;", "'"), ("&#34;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
+        bare = bare.replace(name, sign)
+    return bare
+
+
+class TestMemory:
+    def test_M26_an_element_is_added(self, pages: PagesOfHome) -> None:
+        leads = pages.does("/memory/add", xml="<letter to='ann'>Hello</letter>")
+        pages.shows(leads, "Hello", "by ann")
+
+    def test_M26_several_are_added_at_once(self, pages: PagesOfHome) -> None:
+        assert pages.does("/memory/add", xml="<memory><owl/><owl/></memory>") == "/memory"
+        assert len(pages.get("/memory.json", xpath="owl").json()) == 2
+
+    def test_M26_bad_xml_is_told_with_its_place_and_stays_in_the_form(self, pages: PagesOfHome) -> None:
+        answer = pages.post("/memory/add", xml="<letter>\n<to></letter>")
+        assert answer.status_code == 400
+        assert "line 2, column" in answer.text
+        assert "&lt;letter&gt;\n&lt;to&gt;&lt;/letter&gt;</textarea>" in answer.text
+
+    def test_M26_an_element_is_outdated_for_a_reason(self, pages: PagesOfHome) -> None:
+        letter = pages.add("<letter n='old'/>")
+        pages.shows(f"/memory/{letter}", "Outdate it")
+        assert pages.does(f"/memory/{letter}/outdate", reason="no longer so") == f"/memory/{letter}"
+        text = pages.shows(f"/memory/{letter}", "outdated")
+        assert "Outdate it" not in text
+        nothing = pages.post("/memory/987654/outdate")
+        assert refused(pages, "outdate", 987654) in text_of(nothing.text)
+
+
+class TestRuns:
+    def test_M38_a_run_is_cancelled_for_a_reason(self, pages: PagesOfHome) -> None:
+        caller = pages.start("show.calls")
+        (called,) = [run["eid"] for run in pages.ask("runs", name="show.stages", state="active", limit=1)]
+        pages.shows(f"/runs/{caller}/cancel", f"{BASE}/runs/{called}")
+        assert pages.does(f"/runs/{caller}/cancel", reason="not wanted") == f"/runs/{caller}"
+        text = pages.shows(f"/runs/{caller}", "by ann: not wanted", "reason=not wanted by=ann")
+        assert "actor=" not in text.partition("reason=not wanted")[2].partition("</tr>")[0]
+        pages.shows(f"/runs/{caller}/cancel", "It is over already")
+        again = pages.post(f"/runs/{caller}/cancel")
+        assert refused(pages, "cancel", caller) in text_of(again.text)
+
+    def test_M38_a_signal_is_told_and_what_took_it(self, pages: PagesOfHome) -> None:
+        run = pages.start("guard.door")
+        answer = pages.post(f"/runs/{run}/signal", name="open", arguments="wide=yes", xml="")
+        assert (answer.status_code, "It took <b>open</b>" in answer.text) == (200, True)
+        pages.ask("wait", run=run, timeout=60)
+        again = pages.post(f"/runs/{run}/signal", name="open")
+        assert (again.status_code, 'value="open"' in again.text) == (400, True)
+        assert refused(pages, "signal", run, "open") in text_of(again.text)
+        wrong = pages.post(f"/runs/{run}/signal", name="open", arguments="wide")
+        assert "line 1: expected NAME=VALUE, got 'wide'" in text_of(wrong.text)
+
+    def test_M39_a_definition_is_started_with_pasted_and_chosen_elements(self, pages: PagesOfHome) -> None:
+        ann = pages.add("<name>Ann</name>")
+        pages.shows("/start/demo.greet", "Start demo.greet")
+        for fields in ({"xml": "<name>Ann</name>"}, {"elements": str(ann)}):
+            leads = pages.does("/start/demo.greet", **fields)
+            pages.ask("wait", run=int(leads.rpartition("/")[2]), timeout=60)
+            pages.shows(leads, "done")
+        answer = pages.post("/start/demo.greet", xml="<name>")
+        assert (answer.status_code, "&lt;name&gt;</textarea>" in answer.text) == (400, True)
+        answer = pages.post("/start/no.such", xml="")
+        assert refused(pages, "start", "no.such") in text_of(answer.text)
+
+    def test_M38_tokens_are_completed_gone_back_to_and_refused(self, pages: PagesOfHome) -> None:
+        run = pages.start("order.order", environment={"colour": "red"})
+        text = pages.shows(f"/runs/{run}/tokens", "enter", "Complete", "colour", "red")
+        (token,) = re.findall(r"/tokens/(\d+)/complete", text)
+        wrong = pages.post(f"/runs/{run}/tokens/{token}/complete", arcs="nowhere")
+        assert wrong.status_code == 400
+        assert refused(pages, "complete", run, "enter", "--arc", "nowhere") in text_of(wrong.text)
+        assert pages.does(f"/runs/{run}/tokens/{token}/complete", arcs="") == f"/runs/{run}/tokens"
+        text = pages.shows(f"/runs/{run}/tokens", "bill", "Go back to it")
+        pages.does(f"/runs/{run}/tokens/{token}/backtrack")
+        pages.does(f"/runs/{run}/environment", name="colour", value="blue")
+        pages.shows(f"/runs/{run}/tokens", "backtracked", "blue")
+        assert pages.post(f"/runs/{run}/tokens/{token}/eat").status_code == 404
+
+    def test_M37_a_retry_is_shown_before_it_is_done(self, pages: PagesOfHome) -> None:
+        run = pages.over("demo.fail")
+        pages.shows(f"/runs/{run}/retry", "Retry from break", "The same version", "Done again")
+        assert pages.ask("show", run=run)["state"] == "failed"
+        leads = pages.does(f"/runs/{run}/retry", step="")
+        pages.shows(leads, f'begun again from break of run <a href="{BASE}/runs/{run}"')
+        bad = pages.get(f"/runs/{run}/retry", step="nowhere")
+        assert bad.status_code == 400
+        assert refused(pages, "retry", run, "--dry", "--from", "nowhere") in text_of(bad.text)
+
+    def test_M28_many_are_shown_first_and_each_result_is_told(self, pages: PagesOfHome) -> None:
+        waiting = [pages.start("demo.await") for _ in range(3)]
+        over = pages.over("demo.fail")
+        asked = pages.post("/runs/all/cancel", which="chosen", run=[*map(str, waiting), str(over)])
+        assert "Cancel 4 runs?" in asked.text
+        assert "it is over: failed" in asked.text
+        assert all(pages.ask("show", run=run)["phase"] == "active" for run in waiting)
+        told = pages.post("/runs/all/cancel", run=" ".join(map(str, waiting)), confirmed="yes")
+        assert told.text.count("cancelled") >= 3
+        assert {pages.ask("show", run=run)["state"] for run in waiting} == {"cancelled"}
+
+    def test_M28_all_that_the_filter_shows_are_retried(self, pages: PagesOfHome) -> None:
+        first, second = pages.over("demo.fail"), pages.start("demo.await")
+        pages.shows("/runs", 'name="phase" value="failed"', phase="failed")
+        asked = pages.post("/runs/all/retry", which="all", phase="failed", name="demo.fail")
+        assert "begins again from break" in asked.text
+        assert f'{BASE}/runs/{second}"' not in asked.text
+        told = pages.post("/runs/all/retry", run=str(first), confirmed="yes")
+        assert "goes on from it" in told.text
+        assert "No run was chosen." in pages.post("/runs/all/retry", which="chosen").text
+
+
+class TestErrors:
+    def test_M52_an_incident_is_acknowledged_and_M53_retried(self, pages: PagesOfHome) -> None:
+        run = pages.over("demo.fail")
+        row = next(row for row in pages.ask("incidents") if row["definition"] == "demo.fail")
+        told = pages.post(f"/errors/{row['incident']}/retry")
+        assert (told.status_code, "Begun again" in told.text) == (200, True)
+        (again,) = re.findall(
+            rf"run <a href=\"{BASE}/runs/{run}\">{run}</a>: goes on as run <a[^>]*>(\d+)", told.text
+        )
+        pages.ask("wait", run=int(again), timeout=60)
+        assert pages.does(f"/errors/{row['incident']}/acknowledge", reason="nobody is at home") == "/errors"
+        assert "demo.fail" not in pages.shows("/errors")
+        pages.shows("/errors", "acknowledged", all="yes")
+        pages.shows(f"/errors/{row['incident']}", "by ann", "nobody is at home")
+
+
+class TestWork:
+    def test_M50_an_item_is_claimed_given_back_and_answered(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.judge")
+        assert pages.does(f"/work/{item}/claim") == f"/work/{item}"
+        pages.shows(f"/work/{item}", "ann has it", "Give it back")
+        pages.does(f"/work/{item}/release", reason="no time")
+        pages.shows(f"/work/{item}", "offered")
+        assert pages.does(f"/work/{item}/answer", outcome="yes") == "/work"
+        text = pages.shows(f"/work/{item}", "It is done: <b>yes</b>", "What was done", "by web")
+        assert "</button></p>" not in text.partition("Your answer")[2].partition("What was done")[0]
+
+    def test_M50_what_is_refused_is_told_and_the_form_is_shown_again(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.judge")
+        answer = pages.post(f"/work/{item}/answer", outcome="perhaps")
+        assert answer.status_code == 409
+        assert refused(pages, "work", "answer", item, "perhaps", "--as", "ann") in text_of(answer.text)
+        assert ">Yes</button>" in answer.text
+        assert pages.post(f"/work/{item}/eat").status_code == 404
+
+
+class TestRoles:
+    OPERATORS = ("/runs/{run}/cancel", "/runs/{run}/signal", "/runs/{run}/retry", "/start/demo.await")
+
+    def test_M66_a_reader_is_offered_nothing_and_refused_all_the_same(self, pages: PagesOfHome) -> None:
+        run, item = pages.start("demo.await"), pages.start("show.judge")
+        letter, process = pages.add("<letter/>"), pages.start("order.order")
+        pages.over("demo.fail")
+        (row,) = (row for row in pages.ask("incidents") if row["definition"] == "demo.fail")
+        for path in (
+            "/", "/runs", f"/runs/{run}", f"/runs/{run}/parts/begin", f"/runs/{process}/tokens", "/memory",
+            f"/memory/{letter}", "/definitions/demo.await", "/errors", f"/errors/{row['incident']}",
+            "/work?view=all", "/log", "/calendar",
+        ):  # fmt: skip
+            text = pages.shows(path, role="reader")
+            assert 'method="post"' not in re.sub(
+                r'<form method="post" action="/a/narval/runs/all/retry">', "", text
+            ), path
+            assert not re.search(r">(Add|Start|Cancel|Signal|Retry|Replace)…</a>", text), path
+        for path in self.OPERATORS:
+            answer = pages.get(path.format(run=run), "reader")
+            assert (answer.status_code, "This is for operators; you are a reader" in answer.text) == (
+                403,
+                True,
+            )
+        for path in (
+            f"/runs/{run}/cancel",
+            "/memory/add",
+            f"/memory/{letter}/outdate",
+            f"/work/{item}/claim",
+        ):
+            assert pages.post(path, "reader").status_code == 403
+        assert pages.ask("show", run=run)["phase"] == "active"
+
+    def test_M66_a_person_has_their_work_alone(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.judge")
+        text = pages.shows("/work", "Nothing is asked of you.", role="person")
+        assert not re.findall(r'href="/a/narval/(?!work)[a-z]', text)
+        for path in (
+            "/",
+            "/runs",
+            "/memory",
+            "/definitions",
+            "/errors",
+            "/log",
+            "/calendar",
+            f"/runs/{item}",
+        ):
+            assert pages.get(path, "person").status_code == 403
+            assert pages.get(f"{path}.json", "person").status_code == 403
+        assert pages.post(f"/work/{item}/answer", "person", outcome="yes").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/memory/add", "/start/demo.greet"])
+def test_M68_every_form_has_the_token_of_its_session(pages: PagesOfHome, path: str) -> None:
+    for form in re.findall(r'<form method="post".*?</form>', pages.shows(path), re.DOTALL):
+        assert 'name="token" value="token-of-1"' in form

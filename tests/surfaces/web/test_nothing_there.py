@@ -1,0 +1,94 @@
+"""What pages say where there is nothing: no row, no such thing, no daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from narval.runtime.home.home import Home
+from tests.surfaces.cli.command_line import make_home
+from tests.surfaces.web.household import OTHERS, PagesOfHome, at_work, browsing, data
+
+EMPTY = {
+    "/": ("Nothing needs attention.", "Nothing waits for a moment."),
+    "/runs": ("No run is over yet.",),
+    "/runs?phase=failed": ("No run that is over fits this filter.", 'href="/a/narval/runs">Show all'),
+    "/memory?xpath=whale": ("No element fits this.", 'href="/a/narval/memory">Look at all of memory'),
+    "/errors": ("Nothing is wrong that nobody has dealt with.", "/errors?all=yes"),
+    "/errors?all=yes": ("Nothing has failed that is still known.",),
+    "/work": ("Nothing is asked of you.", "/work?view=all"),
+    "/work?view=refused": ("There is no such item.", 'href="/a/narval/work"'),
+    "/calendar": ("No moment is set in these days.", "Look further"),
+    "/log?text=whale": ("left out by this filter.", 'href="/a/narval/log">Show all'),
+    "/definitions?name=whale": ("left out by this filter.", 'href="/a/narval/definitions">Show all'),
+    "/definitions/demo.slow": ("It has no run.", "Nothing of it waits for a moment."),
+    "/search": ("Type the number of a run or an element",),
+}
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesOfHome]:
+    """The pages of a home in which nothing has happened."""
+    home = Home(make_home(tmp_path_factory.mktemp("empty") / "home"))
+    (home.path / "etc" / "people.toml").write_text(OTHERS["etc/people.toml"])
+    with at_work(home), browsing(home) as pages:
+        yield pages
+
+
+@pytest.mark.parametrize("address", EMPTY)
+def test_M10_what_is_empty_says_why(nothing: PagesOfHome, address: str) -> None:
+    path, _, query = address.partition("?")
+    nothing.shows(path, *EMPTY[address], **dict([query.split("=")] if query else []))
+
+
+GONE = {
+    "/runs/987654": "there is no run 987654",
+    "/runs/987654/history": "there is no run 987654",
+    "/runs/987654/parts/a": "there is no run 987654",
+    "/runs/987654/timeline": "there is no run 987654",
+    "/runs/987654/replay": "there is no run 987654",
+    "/runs/987654/cancel": "there is no run 987654",
+    "/memory/987654": "there is no element 987654",
+    "/definitions/no.such": "there is no definition",
+    "/definitions/no.such/diff": "there is no definition",
+    "/errors/00000000": "there is no incident",
+    "/work/987654": "there is no item 987654",
+    "/nonsense": "There is no such page.",
+}
+
+
+@pytest.mark.parametrize("path", GONE)
+def test_M8_what_is_not_there_is_told_with_404(nothing: PagesOfHome, path: str) -> None:
+    answer = nothing.get(path)
+    assert (answer.status_code, GONE[path] in answer.text) == (404, True), answer.text
+    assert answer.text.rstrip().endswith("</html>")
+    told = nothing.get(f"{path}.json")
+    assert (told.status_code, GONE[path] in data(told)["error"]) == (404, True)
+
+
+def test_M8_an_agent_that_is_not_there_is_told_too(nothing: PagesOfHome) -> None:
+    answer = nothing.get("//a/nobody/runs")
+    assert (answer.status_code, "nobody" in answer.text) == (404, True)
+
+
+def test_M4_without_a_daemon_pages_say_how_to_start_it(tmp_path: Path) -> None:
+    home = Home(make_home(tmp_path / "home"))
+    with browsing(home) as pages:
+        for path in ("/", "/runs", "/runs/7", "/memory", "/definitions", "/errors", "/work", "/log"):
+            answer = pages.get(path)
+            assert answer.status_code == 503
+            assert "No daemon at work" in answer.text
+            assert "<code>narval run</code>" in answer.text
+            assert "no daemon" in data(pages.get(f"{path}.json"))["error"]
+        assert pages.post("/runs/7/cancel").status_code == 503
+
+
+def test_M4_pages_go_on_with_a_daemon_that_is_back(tmp_path: Path) -> None:
+    home = Home(make_home(tmp_path / "home"))
+    with browsing(home) as pages:
+        for _ in range(2):
+            with at_work(home):
+                pages.shows("/", "Nothing needs attention.")
+            assert pages.get("/").status_code == 503

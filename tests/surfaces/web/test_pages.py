@@ -1,0 +1,261 @@
+"""What pages show of a home at work: each has what it is there for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.surfaces.web.household import BASE, PagesOfHome, data
+
+
+@pytest.fixture(scope="module")
+def failed(pages: PagesOfHome) -> int:
+    """A run that failed."""
+    return pages.over("demo.fail")
+
+
+@pytest.fixture(scope="module")
+def waiting(pages: PagesOfHome) -> int:
+    """A plan that waits for a letter."""
+    return pages.start("demo.await")
+
+
+# --- status, agents -------------------------------------------------------------------------------------
+
+
+def test_M13_what_needs_attention_comes_first_and_leads_there(pages: PagesOfHome, failed: int) -> None:
+    text = pages.shows("/", "Needs attention", "recipes/broken.xml:1:48", "there is nobody to talk to")
+    assert text.index("Needs attention") < text.index("Figures")
+    (needed,) = re.findall(r'<a href="([^"]*)">[^<]*demo\.fail[^<]*</a>', text)[:1]
+    pages.shows(needed.removeprefix(BASE), "there is nobody to talk to")
+
+
+def test_M14_status_has_runs_calls_and_figures(pages: PagesOfHome, waiting: int) -> None:
+    slow = pages.start("demo.slow")
+    pages.shows("/", f"{BASE}/runs/{waiting}", "talk.slow", f"{BASE}/runs/{slow}", "elements", "turns")
+    pages.ask("cancel", run=slow)
+
+
+def test_M58_with_one_agent_the_first_page_leads_to_it(pages: PagesOfHome) -> None:
+    assert pages.get("//").headers["location"] == f"{BASE}/"
+    assert pages.get("//", "person").headers["location"] == f"{BASE}/work"
+
+
+def test_M12_every_page_has_the_header(pages: PagesOfHome, failed: int) -> None:
+    for path in ("/", "/runs", f"/runs/{failed}", "/memory", "/definitions", "/errors", "/work", "/log"):
+        text = pages.shows(path, 'role="search"', ">ann<", 'title="operator"', "The same in a terminal")
+        assert re.search(r'<a class="count" href="/a/narval/"[^>]*>\d+</a>', text)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+def test_M20_memory_lists_what_fits_and_whence_it_came(pages: PagesOfHome, failed: int) -> None:
+    letter = pages.add("<letter to='bob'>Good &lt;day&gt;</letter>")
+    xml = "Good &amp;lt;day&amp;gt;&lt;/letter&gt;"
+    pages.shows("/memory", f"{BASE}/memory/{letter}", xml, ">letter <b>")
+    only = pages.shows("/memory", xml, xpath="letter[@to='bob']")
+    assert "error" not in re.findall(r"<code class=\"cut\">(.*?)</code>", only)[0]
+    pages.shows("/memory", f'>break</a> of <a href="{BASE}/runs/{failed}"', xpath="error")
+
+
+def test_M20_an_error_in_a_pattern_is_shown_at_its_column(pages: PagesOfHome) -> None:
+    answer = pages.get("/memory", xpath="letter[@to=='bob']")
+    assert answer.status_code == 400
+    assert 'value="letter[@to==&#39;bob&#39;]"' in answer.text  # what was typed is there still
+    pattern, sign = re.findall(r"<pre>(.*)\n( *\^)</pre>", answer.text)[0]
+    assert pattern.startswith("letter[@to==")
+    assert len(sign) == len("letter[@to==")
+    assert data(pages.get("/memory.json", xpath="letter[@to=='bob']")) == []
+
+
+def test_M20_filters_of_memory(pages: PagesOfHome, failed: int) -> None:
+    pages.shows("/memory", '<code class="cut">&lt;error', context=failed, xpath="error")
+    made = data(pages.get("/memory.json", definition="demo.fail"))
+    assert {row["name"] for row in made} == {"error", "failure"}
+    assert data(pages.get("/memory.json", since="2100-01-01T00:00")) == []
+
+
+def test_M21_memory_is_paged_by_eid(pages: PagesOfHome) -> None:
+    eids = pages.ask("add", elements=[f"<leaf n='{n}'/>".encode() for n in range(60)])["eids"]
+    first = pages.get("/memory.json", xpath="leaf")
+    assert [row["eid"] for row in data(first)] == eids[:9:-1]
+    older = re.findall(r'<(.*?)>; rel="next"', first.headers["link"])[0]
+    assert f'href="{older.replace("&", "&amp;")}" rel="next"' in pages.get("/memory", xpath="leaf").text
+    text = pages.shows(older.removeprefix(BASE), f"{BASE}/memory/{eids[0]}", ">newest<")
+    assert f'{BASE}/memory/{eids[10]}"' not in text
+    assert "data-live" not in text  # what is older does not change
+
+
+def test_M23_M24_an_element_has_its_xml_its_facts_and_its_provenance(pages: PagesOfHome) -> None:
+    run = pages.start("demo.greet", elements=[b"<name>Ann</name>"])
+    pages.ask("wait", run=run, timeout=60)
+    (greeting,) = data(pages.get("/memory.json", xpath="greeting", context=run))
+    text = pages.shows(f"/memory/{greeting['eid']}", "Hello Ann", "demo.greet", "talk.say", "Made from")
+    (name,) = data(pages.get("/memory.json", xpath="name", context=run))
+    assert f'data-part="{name["eid"]}"' in text or f"{BASE}/memory/{name['eid']}" in text
+    pages.shows(f"/memory/{name['eid']}", "Made of it", f"{BASE}/memory/{greeting['eid']}")
+
+
+def test_M23_versions_of_an_element_lead_to_one_another(pages: PagesOfHome) -> None:
+    old = pages.add("<card n='1'/>")
+    leads = pages.does("/memory/add", xml="<card n='2'/>", replace=str(old))
+    new = leads.rpartition("/")[2]
+    pages.shows(f"/memory/{old}", "outdated", f"{BASE}/memory/{new}")
+    pages.shows(f"/memory/{new}", "versions before", f"{BASE}/memory/{old}")
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+def test_M27_runs_under_way_are_on_top_and_the_others_newest_first(
+    pages: PagesOfHome, failed: int, waiting: int
+) -> None:
+    text = pages.shows("/runs", "ValueError", "there is nobody to talk to", "Under way")
+    assert text.index(f'{BASE}/runs/{waiting}"') < text.index(">Over<") < text.index(f'{BASE}/runs/{failed}"')
+
+
+def test_M27_filters_of_runs(pages: PagesOfHome, failed: int, waiting: int) -> None:
+    for query in ({"phase": "failed"}, {"error": "ValueError"}, {"text": "talk to"}, {"name": "demo.fail"}):
+        found = data(pages.get("/runs.json", **query))
+        assert {run["name"] for run in found} == {"demo.fail"}, query
+    assert waiting in [run["eid"] for run in data(pages.get("/runs.json", phase="active"))]
+    digest = pages.ask("versions", name="demo.fail", kind="recipe")[0]["digest"]
+    assert failed in [run["eid"] for run in data(pages.get("/runs.json", definition=digest[:10]))]
+
+
+def test_M29_a_run_says_how_it_stands_and_what_failed_on_top(pages: PagesOfHome, failed: int) -> None:
+    text = pages.shows(f"/runs/{failed}", "<b>ValueError</b> in break: there is nobody to talk to")
+    assert text.index("there is nobody to talk to") < text.index('id="graph"')
+    for section in ("Why", "Calls", "Holds", "History"):
+        assert f"{section}" in text
+    pages.shows(f"/runs/{failed}/history", "Finish")
+
+
+def test_M29_why_says_what_a_run_waits_for(pages: PagesOfHome, waiting: int) -> None:
+    near = pages.add("<letter to='ann' urgent='no'/>")
+    why = pages.shows(f"/runs/{waiting}", "waits for an element", "letter[@to=&#39;ann&#39;")
+    assert f"{BASE}/memory/{near}" in why
+    assert "@urgent=&#39;yes&#39;" in why
+
+
+def test_M29_called_runs_lead_back_to_their_callers(pages: PagesOfHome) -> None:
+    caller = pages.start("show.calls")
+    (called,) = [run["eid"] for run in pages.ask("runs", name="show.stages", state="active", limit=1)]
+    pages.shows(f"/runs/{called}", f'{BASE}/runs/{caller}">show.calls</a>')
+    pages.shows(f"/runs/{caller}", f'run <a href="{BASE}/runs/{called}"')
+
+
+def test_M32_a_part_has_its_state_conditions_and_tries(pages: PagesOfHome, failed: int, waiting: int) -> None:
+    pages.shows(
+        f"/runs/{failed}/parts/break",
+        "talk.fail",
+        "ValueError",
+        "there is nobody to talk to",
+        "Retry from here",
+    )
+    pages.shows(f"/runs/{waiting}/parts/answered", "letter[@to=&#39;ann&#39;", "expected")
+    pages.shows(f"/runs/{waiting}/parts/begin", "Written to the log meanwhile", "nothing was done")
+
+
+def test_M34_without_scripts_replay_goes_line_by_line(pages: PagesOfHome, failed: int) -> None:
+    text = pages.shows(f"/runs/{failed}/replay", ">first<", ">back<", ">last<", 'name="at"')
+    assert ">forward<" not in text
+    first = re.findall(r'href="\?at=(\d+)">first', text)[0]
+    early = pages.shows(f"/runs/{failed}/replay", ">forward<", at=first)
+    assert ">back<" not in early
+    assert "s-failed" not in re.findall(r'<g id="p0"[^>]*>', early)[0]
+    assert "s-failed" in re.findall(r'<g id="p0"[^>]*>', text)[0]
+
+
+def test_M36_the_waterfall_has_a_bar_for_each_call(pages: PagesOfHome, failed: int) -> None:
+    pages.shows(f"/runs/{failed}/timeline", "break talk.fail", '<g class="s-failed">', "longest first")
+
+
+# --- definitions ----------------------------------------------------------------------------------------
+
+
+def test_M40_all_that_is_loaded_by_kind_with_faults(pages: PagesOfHome, failed: int) -> None:
+    text = pages.shows("/definitions", "recipes/broken.xml:1:48", "demo.fail", "recipes/show.xml", "failed")
+    assert {"recipe", "action", "process", "automaton", "work"} <= set(re.findall(r"<h2>(\w+) <span", text))
+    only = pages.shows("/definitions", "guard.door", kind="automaton")
+    assert "demo.fail" not in only
+
+
+def test_M41_a_definition_has_graph_source_calls_and_runs(pages: PagesOfHome, failed: int) -> None:
+    pages.shows(
+        "/definitions/demo.fail", 'data-part="break"', "talk.fail", f"{BASE}/runs/{failed}", "start_step="
+    )
+    pages.shows("/definitions/show.stages", "called by</dt><dd><a", "show.calls", "Start…")
+    pages.shows("/definitions/talk.say", "Greets who is named.", "Takes", "Gives", kind="action")
+
+
+def test_M43_versions_and_their_difference(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "order.xml"
+    text = file.read_text()
+    pages.start("order.order")
+    file.write_text(text.replace('name="bill"', 'name="invoice"').replace('to="bill"', 'to="invoice"'))
+    pages.ask("reload")
+    shown = pages.shows("/definitions/order.order", "what has changed since")
+    address = re.findall(r'href="([^"]*)">what has changed since', shown)[0].replace("&amp;", "&")
+    difference = pages.shows(address.removeprefix(BASE))
+    assert re.search(r'<span class="gone">-.*bill', difference)
+    assert re.search(r'<span class="add">\+.*invoice', difference)
+    file.write_text(text)
+    pages.ask("reload")
+
+
+def test_M41_faults_are_in_their_place_and_the_last_good_version_is_marked(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "guard.xml"
+    text = file.read_text()
+    file.write_text(text.replace('signal="open"', 'signl="open"'))
+    pages.ask("reload")
+    pages.shows("/definitions", "last good version")
+    pages.shows("/definitions/guard.door", "last good version at work", "with the faults in it", "^ column")
+    file.write_text(text)
+    pages.ask("reload")
+
+
+# --- errors, work, log, search --------------------------------------------------------------------------
+
+
+def test_M52_alike_errors_are_one_row(pages: PagesOfHome, failed: int) -> None:
+    again = pages.over("demo.fail")
+    text = pages.shows(
+        "/errors", "<b>ValueError</b>: there is nobody to talk to", "demo.fail", "recipes/broken.xml"
+    )
+    address = re.findall(r'href="([^"]*)">demo\.fail</a>', text)
+    assert len(address) == 1
+    pages.shows(
+        address[0].removeprefix(BASE), f"{BASE}/runs/{failed}", f"{BASE}/runs/{again}", "Deal with it"
+    )
+
+
+def test_M50_work_has_the_question_and_the_answers(pages: PagesOfHome) -> None:
+    item = pages.start("show.judge")
+    pages.shows("/work", "Is this to be answered?", "Claim")
+    pages.shows(f"/work/{item}", "Is this to be answered?", ">Yes</button>", ">No</button>", "offered")
+
+
+def test_M51_the_log_filters_and_leads_to_runs(pages: PagesOfHome, failed: int) -> None:
+    pages.shows("/log", "nothing was done", "narval.daemon")
+    assert (
+        "narval.daemon"
+        not in re.findall(
+            r"<tbody>.*</tbody>", pages.shows("/log", "nothing was done", text="NOTHING was"), re.DOTALL
+        )[0]
+    )
+
+
+def test_M12_search_leads_to_numbers_and_names(pages: PagesOfHome, failed: int) -> None:
+    letter = pages.add("<letter/>")
+    for words, leads in (
+        (failed, f"/runs/{failed}"),
+        (letter, f"/memory/{letter}"),
+        ("demo.fail", "/definitions/demo.fail?kind=recipe"),
+        ("stages", "/definitions/show.stages?kind=recipe"),
+    ):
+        assert pages.get("/search", q=words).headers["location"] == BASE + leads
+    pages.shows("/search", "No definition is named like", q="nonsense")
+    pages.shows("/search", "definitions named like", q="demo.")
