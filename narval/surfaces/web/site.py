@@ -28,6 +28,7 @@ from narval.surfaces.web.pages import (
     run_parts,
     runs,
     search,
+    simulation,
     status,
     work,
 )
@@ -61,6 +62,10 @@ PAGES: tuple[PageRoute, ...] = (
     definitions.definitions_page,
     definitions.definition_page,
     definitions.difference_page,
+    simulation.explore,
+    simulation.simulate_page,
+    simulation.trial_page,
+    simulation.simulate,
     calendar.calendar_page,
     errors.errors_page,
     errors.incident_page,
