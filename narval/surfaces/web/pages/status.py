@@ -11,10 +11,8 @@ from narval.surfaces.http.rendering import segment
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
 
-PLACES = {
-    "run": "/runs/{}", "element": "/memory/{}", "work": "/work/{}", "incident": "/errors/{}", "page": "/{}",
-}  # fmt: skip
-"""The pages of what operations link to."""
+PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
+"""The pages of what operations link to; of anything else the page of its own name."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -47,4 +45,4 @@ def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
     [(what, which)] = list(link.items())[:1]
     if (what, which) == ("page", "status"):
         return visit.url()
-    return visit.url(PLACES[what].format(segment(which))) if what in PLACES else ""
+    return visit.url(PLACES.get(what, f"/{what}/{{}}").format(segment(which)))
