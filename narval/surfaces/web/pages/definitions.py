@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from narval.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
-from narval.surfaces.web.pages.run import drawing_of
+from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
     "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
@@ -59,6 +59,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     findings = explored["findings"] if explored else []
     drawn = None if visit.live else await _drawn(visit, name, findings)
     drawing = await drawing_of(visit, drawn, f"/definitions/{quote(name, safe='')}#") if drawn else None
+    has_table = drawn is not None and await is_tabled(visit, drawn)
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
@@ -72,6 +73,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         "findings": findings,
         "drawn": drawn,
         "drawing": drawing,
+        "is_tabled": has_table,
         "problem": problem,
         "here": "/definitions",
     }
