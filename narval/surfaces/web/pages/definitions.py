@@ -57,8 +57,9 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
     findings = explored["findings"] if explored else []
-    drawn = None if visit.live else await _drawn(visit, name, findings)
-    drawing = await drawing_of(visit, drawn, f"/definitions/{quote(name, safe='')}#") if drawn else None
+    drawn = None if visit.live else await _drawn(visit, found, findings)
+    here = f"/definitions/{quote(name, safe='')}?kind={quote(found['kind'])}#"
+    drawing = await drawing_of(visit, drawn, here) if drawn else None
     has_table = drawn is not None and await is_tabled(visit, drawn)
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
@@ -86,10 +87,14 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     )
 
 
-async def _drawn(visit: Visit, name: str, findings: list[dict[str, Any]]) -> dict[str, Any] | None:
+async def _drawn(
+    visit: Visit, definition: dict[str, Any], findings: list[dict[str, Any]]
+) -> dict[str, Any] | None:
     """The graph of a definition, with what was found of its parts; None of what cannot be run."""
     try:
-        found: dict[str, Any] = await visit.ask("drawn", definition=name)
+        found: dict[str, Any] = await visit.ask(
+            "drawn", definition=definition["name"], kind=definition["kind"]
+        )
     except NarvalError:
         return None
     grave = {finding["part"]: "note" for finding in findings}
