@@ -33,7 +33,9 @@ TASK TYPE errand
 """
 
 PUT = """\
-<al:task-object xmlns:al="http://www.logilab.org/namespaces/Narval/1.2" type="errands.errand"><go/></al:task-object>
+<al:task-object xmlns:al="http://www.logilab.org/namespaces/Narval/1.2" type="errands.errand">
+  <go/>
+</al:task-object>
 """
 
 
@@ -116,7 +118,11 @@ def test_M8_no_link_of_any_page_leads_nowhere(pages: PagesOfHome, asking: int) -
         assert answer.status_code in (200, 303), (path, found_on)
         for link in re.findall(r'<a [^>]*href="([^"#]+)', answer.text):
             url = "/" + urljoin(path[1:], html.unescape(link))
-            if url not in seen and not url.startswith(("//sessions", "//static", f"/{BASE}/simulate")):
+            if (
+                "/replay?at=" not in path
+                and url not in seen
+                and not url.startswith(("//sessions", "//static"))
+            ):
                 seen.add(url)
                 waiting.append((url, path))
     assert len(seen) > 40
