@@ -168,7 +168,13 @@ class TestWork:
 
 
 class TestRoles:
-    OPERATORS = ("/runs/{run}/cancel", "/runs/{run}/signal", "/runs/{run}/retry", "/start/demo.await")
+    OPERATORS = (
+        "/runs/{run}/cancel",
+        "/runs/{run}/signal",
+        "/runs/{run}/retry",
+        "/start/demo.await",
+        "/memory/add",
+    )
 
     def test_M66_a_reader_is_offered_nothing_and_refused_all_the_same(self, pages: PagesOfHome) -> None:
         run, item = pages.start("demo.await"), pages.start("show.judge")

@@ -13,6 +13,10 @@ from narval.surfaces.web.drawing.svg import drawing, patches
 
 LINES = 100
 """So many lines of its history are on the page of a run, the newest."""
+
+CALLED = 5
+"""So many of the runs that it waits for are told by name."""
+
 _HEAD = ("seq", "at", "run", "what", "agent")
 _LONGEST = 160
 
@@ -33,6 +37,7 @@ async def run_page(visit: Visit) -> Shown:
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "why": why,
         "history": [told(line) for line in history],
+        "called": await called_runs(visit, why),
         "callers": [] if visit.live else await callers(visit, shown),
         "article": article(shown["kind"]).capitalize(),
         "here": "/runs",
@@ -48,6 +53,13 @@ async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
     if layout is None:
         return None
     return drawing(drawn, layout, lambda part: visit.url(parts + quote(part, safe="")))
+
+
+async def called_runs(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The first runs that a run waits for, by their numbers."""
+    eids = [eid for wait in why["waiting"] for eid in wait.get("runs", ())][:CALLED]
+    found = await asyncio.gather(*(visit.ask("show", run=eid) for eid in eids))
+    return dict(zip(eids, found, strict=True))
 
 
 async def callers(visit: Visit, shown: dict[str, Any]) -> list[dict[str, Any]]:

@@ -6,9 +6,18 @@ import asyncio
 from typing import Any
 
 from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.rendering import segment
 
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
+
+PLACES = {
+    "run": "/runs/{}", "element": "/memory/{}", "work": "/work/{}", "incident": "/errors/{}", "page": "/{}",
+}  # fmt: skip
+"""The pages of what an operation links to."""
+
+GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
+"""The looks of what needs attention."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -26,6 +35,7 @@ async def status_page(visit: Visit) -> Shown:
         "active": active,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
+        "grave_groups": GRAVE_GROUPS,
         "attention": len(needs),
         "here": "/",
     }
@@ -34,9 +44,8 @@ async def status_page(visit: Visit) -> Shown:
 
 
 def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
-    """The address of what an operation links to, as `{"run": 7}`; "" for nothing."""
-    if not link:
+    """The address of what an operation links to, as `{"run": 7}`; "" for nothing, and for this page."""
+    if not link or link == {"page": "status"}:
         return ""
     [(what, which)] = list(link.items())[:1]
-    places = {"run": "/runs/{}", "element": "/memory/{}", "page": "/{}"}
-    return visit.url(places[what].format(which)) if what in places else ""
+    return visit.url(PLACES[what].format(segment(which)))
