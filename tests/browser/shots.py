@@ -125,6 +125,8 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "incident": "/errors/{incident}",
         "work": "/work",
         "work-item": "/work/{item}",
+        "simulate": "/simulate?definition=shop.parcel",
+        "trial": "/simulate/{trial}",
         "calendar": "/calendar",
         "log": "/log",
         "search": "/search?q=mail",
@@ -169,7 +171,7 @@ def fill(home: Home) -> dict[str, int | str]:
     """Have something happen in the home; what there is to be looked at."""
     socket = home.known_socket()
     assert socket is not None
-    with Client(socket) as client:
+    with Client(socket, acting_as="ann") as client:
 
         def start(name: str, *elements: str) -> int:
             return int(client.ask("start", name=name, elements=[xml.encode() for xml in elements])["eid"])
@@ -197,7 +199,10 @@ def fill(home: Home) -> dict[str, int | str]:
         (item,) = client.ask("worklist")[:1]
         (incident,) = (row for row in client.ask("incidents") if row["definition"] == "shop.bill")
         answer = client.ask("elements", xpath="email[@kind='ack']", limit=1)["elements"][0]
+        order_of_parcel = [b"<order id='8' sum='20'/>", b"<signature parcel='8'/>"]
+        trial = client.ask("simulate", definition="shop.parcel", elements=order_of_parcel, duration="1h")
         return {
+            "trial": trial["trial"],
             "failed": failed, "parcel": parcel, "order": order, "asks": item["run"]["run"],
             "item": item["item"],
             "incident": incident["incident"], "answer": answer["eid"], "old": before["digest"],

@@ -101,6 +101,7 @@ def _told(entry: Unfolded) -> Row:
 def _words(event: Row) -> str:
     """The event in words: nothing of what somebody answered is told."""
     by = f" by {event['by']}" if event.get("by") else ""
+    by += f" ({event['way']}, session {event['session']})" if event.get("way") else ""
     match event["what"]:
         case "Started":
             return f"started{by}"

@@ -11,10 +11,8 @@ from narval.surfaces.http.rendering import segment
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
 
-PLACES = {
-    "run": "/runs/{}", "element": "/memory/{}", "work": "/work/{}", "incident": "/errors/{}", "page": "/{}",
-}  # fmt: skip
-"""The pages of what an operation links to."""
+PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
+"""The pages of what operations link to; of anything else the page of its own name."""
 
 GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
 """The looks of what needs attention."""
@@ -25,14 +23,15 @@ async def status_page(visit: Visit) -> Shown:
     """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
     status, active, latest, needs = await asyncio.gather(
         visit.ask("status"),
-        visit.ask("runs", state="active", limit=LISTED),
+        visit.ask("runs", state="active", limit=LISTED + 1),
         visit.ask("runs", limit=4 * LISTED),
         visit.ask("attention"),
     )
     ended = [run for run in latest if run["phase"] != "active"][:LISTED]
     values = {
         "status": status,
-        "active": active,
+        "active": active[:LISTED],
+        "more_active": len(active) > LISTED,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
         "grave_groups": GRAVE_GROUPS,
@@ -44,8 +43,10 @@ async def status_page(visit: Visit) -> Shown:
 
 
 def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
-    """The address of what an operation links to, as `{"run": 7}`; "" for nothing, and for this page."""
-    if not link or link == {"page": "status"}:
+    """The address of what an operation links to, as `{"run": 7}`; "" for nothing."""
+    if not link:
         return ""
     [(what, which)] = list(link.items())[:1]
-    return visit.url(PLACES[what].format(segment(which)))
+    if (what, which) == ("page", "status"):
+        return visit.url()
+    return visit.url(PLACES.get(what, f"/{what}/{{}}").format(segment(which)))
