@@ -21,6 +21,9 @@ from narval.source.secrets import hide_secrets
 NEWEST = 2**63 - 1
 """No line has a greater number."""
 
+AT_ONCE = 50
+"""So many entries are read at once where the newest lines are wanted; most have several."""
+
 
 @operation("read")
 async def history(
@@ -66,8 +69,10 @@ def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
 
 def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
     """The lines of a run before a number, the newest first, read as they are wanted."""
-    for row in store.journal(run, before=before):
-        yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+    while rows := list(store.journal(run, before=before, most=AT_ONCE)):
+        for row in rows:
+            yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+        before = rows[-1].seq
 
 
 def lines_of(row: JournalRow) -> list[dict[str, Any]]:
