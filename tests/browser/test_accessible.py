@@ -33,9 +33,12 @@ def samples(household: Household) -> Samples:
         failed = client.ask("start", name="demo.fail", wait=True)["eid"]
         incident = client.ask("incidents")[0]["incident"]
         version = client.ask("show", run=run)["definition"]
+    with household.client("ann") as client:  # a result is shown to who asked for it
+        trial = client.ask("simulate", definition="show.still", elements=[], duration="1h")["trial"]
     given = {
         "agent": "narval", "run": str(run), "item": str(item), "eid": str(element), "id": "last",
         "kind": "recipe", "name": "show.still", "incident": str(incident),
+        "trial": trial,
     }  # fmt: skip
     others = {"tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
