@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from narval.engines.engine import Conceals
@@ -64,7 +64,9 @@ def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
     """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`; secrets are hidden."""
-    return [line for row in store.journal(run) for line in lines_of(row) if line["seq"] > after]
+    begun = store.journal(run, before=after + 1, most=1) if after > 0 else ()  # its last lines may be later
+    rows = chain(begun, store.journal(run, after))
+    return [line for row in rows for line in lines_of(row) if line["seq"] > after]
 
 
 def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
