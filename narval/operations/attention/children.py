@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lxml import etree
 
@@ -16,6 +16,7 @@ from narval.engines.registry import runnable
 from narval.errors import RequestError
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.attention.child_program import json_of
+from narval.operations.attention.trial_files import TrialFiles
 from narval.operations.documents import elements_in
 from narval.operations.lookup import no_definition
 from narval.operations.registry import operation
@@ -23,9 +24,6 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import SCENARIOS
 from narval.runtime.store.batch import HOME_AGENT
-
-KEPT, MOST_KEPT = 86_400.0, 100
-"""Seconds for which a result is kept, and the most that are."""
 
 AT_ONCE, WAITING = 2, 4
 """Trials that are under way at once, and the most that wait for their turn."""
@@ -36,23 +34,12 @@ Form = dict[str, Any]
 Begin = Literal["now", "new", "empty"]
 
 
-class _Result(NamedTuple):
-    """A result, until when it is kept, and for whom."""
-
-    until: float
-    person: str
-    answer: Form
-
-
 class Trials:
-    """The trials that are under way in a daemon, and the results of those that are over."""
+    """The trials that are under way in a daemon."""
 
     def __init__(self, agent: AgentState) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
         self._trying: set[tuple[str, str]] = set()
-        self._results: dict[str, _Result] = {}
-        self.explored: dict[tuple[str, str], Form] = {}
-        """The findings of a definition, by its name and digest."""
 
     async def run(self, asker: Asker, arguments: list[str]) -> Form:
         """The answer of a command, as `--json` gives it. Raises RequestError."""
@@ -68,22 +55,6 @@ class Trials:
         finally:
             self._trying.discard(who)
         return answer
-
-    def keep(self, asker: Asker, asked: Form, report: Form, now: float) -> Form:
-        """Keep a report under an identifier of its own, with what was asked; the result as it is told."""
-        id = secrets.token_hex(8)
-        kept = [(key, result) for key, result in self._results.items() if result.until > now]
-        self._results = dict(kept[-MOST_KEPT + 1 :])
-        answer = {"trial": id, "asked": asked, "report": report}
-        self._results[id] = _Result(now + KEPT, asker.person, answer)
-        return answer
-
-    def result(self, asker: Asker, trial: str, now: float) -> Form:
-        """A result that is kept for who asks. Raises RequestError."""
-        found = self._results.get(trial)
-        if found is None or found.until <= now or found.person != asker.person:
-            raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
-        return found.answer
 
 
 @operation("write")
@@ -109,7 +80,7 @@ async def simulate(
     """
     if (definition is None) == (scenario is None):
         raise RequestError("expected a definition or a scenario, one of the two")
-    home, trials = _home(daemon), _trials(daemon)
+    home, trials, kept = _home(daemon), _trials(daemon), _files(daemon)
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     given = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
@@ -137,7 +108,10 @@ async def simulate(
         "memory": memory,
         "edited": edited,
     }
-    return trials.keep(asker, asked, report, daemon.rounds.clock.now())
+    id = secrets.token_hex(8)
+    answer = {"trial": id, "asked": asked, "report": report}
+    await asyncio.to_thread(kept.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
+    return answer
 
 
 @operation("read")
@@ -199,26 +173,34 @@ def _scenario(definition: str, elements: list[bytes] | None) -> str:
 async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The findings of `narval check --explore` about one definition, by a child program as for `simulate`.
 
-    They are kept as long as the daemon is at work, by the digest of the definition.
+    They are kept for a day, by the digest of the definition.
     """
-    found, trials = _definition(daemon, kind, name), _trials(daemon)
-    key = (found.full_name, found.digest)
-    if key not in trials.explored:
-        home = _home(daemon)
-        report = await trials.run(asker, [*home, "check", str(Path(home[1]) / found.path), "--explore"])
-        about = {
-            what: [row for row in report[what] if row["definition"] == name]
-            for what in ("findings", "explored")
-        }
-        trials.explored[key] = {"kind": kind, "name": name, "digest": found.digest, **about}
-    return trials.explored[key]
+    found, trials, kept = _definition(daemon, kind, name), _trials(daemon), _files(daemon)
+    known = await explored(daemon, kind, name)
+    if known is not None:
+        return known
+    home = _home(daemon)
+    report = await trials.run(asker, [*home, "check", str(Path(home[1]) / found.path), "--explore"])
+    about = {
+        what: [row for row in report[what] if row["definition"] == name] for what in ("findings", "explored")
+    }
+    answer = {"kind": kind, "name": name, "digest": found.digest, **about}
+    await asyncio.to_thread(kept.keep, _key(daemon, found), None, answer, daemon.rounds.clock.now())
+    return answer
 
 
 @operation("read")
 async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | None:
     """The findings that `explore` has kept about a definition as it is now; null where there are none."""
     found = _definition(daemon, kind, name)
-    return _trials(daemon).explored.get((found.full_name, found.digest))
+    if daemon.home is None:
+        return None
+    key, now = _key(daemon, found), daemon.rounds.clock.now()
+    return await asyncio.to_thread(_files(daemon).get, key, None, now)
+
+
+def _key(daemon: Daemon, found: Definition) -> str:
+    return f"explored {daemon.name} {found.kind} {found.full_name} {found.digest}"
 
 
 def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
@@ -232,7 +214,18 @@ def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
 @operation("read")
 async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The result of a simulation, for a day, to who asked for it."""
-    return _trials(daemon).result(asker, trial, daemon.rounds.clock.now())
+    key, now = f"trial {trial}", daemon.rounds.clock.now()
+    found = await asyncio.to_thread(_files(daemon).get, key, asker.person, now)
+    if found is None:
+        raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
+    return found
+
+
+def _files(daemon: Daemon) -> TrialFiles:
+    """The results that are kept. Raises RequestError where there is no home on a disk."""
+    if daemon.home is None:
+        raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
+    return TrialFiles(daemon.home.var / "trials")
 
 
 def _trials(daemon: Daemon) -> Trials:
@@ -240,8 +233,7 @@ def _trials(daemon: Daemon) -> Trials:
 
 
 def _home(daemon: Daemon) -> list[str]:
-    """The options that name the home and the agent. Raises RequestError where there is none on a disk."""
-    if daemon.home is None:
-        raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
+    """The options that name the home and the agent."""
+    assert daemon.home is not None
     agent = [] if daemon.agent.store.agent == HOME_AGENT else ["--agent", daemon.name]
     return ["--home", str(daemon.home.path), *agent]

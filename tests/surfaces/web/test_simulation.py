@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from narval.errors import RequestError
+from narval.surfaces.cli.daemon.serving import SCARCE
+from narval.surfaces.web.site import PAGES
+from tests.surfaces.http.doors import Door
 from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, data, make_show
 
 SCENARIO = """\
@@ -51,6 +56,17 @@ def simulated(pages: PagesOfHome, **fields: object) -> str:
     leads = pages.does("/simulate", **fields)
     assert re.fullmatch(r"/simulate/[0-9a-f]{16}", leads)
     return leads
+
+
+def test_M57_results_and_findings_outlive_the_daemon(tmp_path: Path) -> None:
+    home = make_show(tmp_path / "home")
+    with browsing(home) as pages:
+        with at_work(home):
+            result = simulated(pages, definition="show.stages", duration="1h")
+            pages.does("/definitions/show.stages/explore", kind="recipe")
+        with at_work(home):
+            pages.shows(result, "What would change")
+            pages.shows("/definitions/show.stages", "looked at in")
 
 
 class TestSimulation:
@@ -111,6 +127,8 @@ class TestSimulation:
         assert pages.get(result, "reader").status_code == 403
         assert pages.post("/simulate", "reader", definition="show.stages").status_code == 403
         assert pages.get("/simulate/0123456789abcdef").status_code == 404
+        with pytest.raises(RequestError, match="there is no result"):
+            pages.ask("trial", trial="../sessions")
 
     def test_M39_starting_shows_first_what_it_would_do(self, pages: PagesOfHome) -> None:
         text = pages.shows("/start/show.stages")
@@ -120,6 +138,17 @@ class TestSimulation:
             pages, definition="show.stages", elements=letter, xml="", environment="", duration="1h"
         )
         assert data(pages.get(f"{result}.json"))["changes"]["runs"][0]["phase"] == "done"
+
+
+def test_M74_a_session_has_twenty_an_hour(tmp_path: Path) -> None:
+    door = Door(tmp_path, scarce=SCARCE)
+    browser = door.login()
+    for path, most in (("/a/narval/simulate", 20), ("/a/narval/definitions/x/explore", 20)):
+        answers = [browser.post(path, data={"token": door.token}) for _ in range(most + 1)]
+        assert [answer.status_code for answer in answers] == [503] * most + [429]
+        assert answers[-1].headers["retry-after"] == "3600"
+    for name in SCARCE:
+        assert [route for route in PAGES if route.is_act and route.path.endswith(f"/{name}")]
 
 
 class TestExploration:

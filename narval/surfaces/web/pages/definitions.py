@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from narval.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
-from narval.surfaces.web.pages.run import drawing_of
+from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
     "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
@@ -71,6 +71,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         "explored": explored,
         "findings": findings,
         "drawn": drawn,
+        "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
         "problem": problem,
         "here": "/definitions",
