@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import NarvalError
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of
 
 
@@ -45,7 +44,7 @@ async def definition_page(visit: Visit) -> Shown:
     found = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     drawn = None if visit.live else await _drawn(visit, name)
-    drawing = await drawing_of(visit, drawn, f"/definitions/{quote(name, safe='')}#") if drawn else None
+    drawing = await drawing_of(visit, drawn, f"/definitions/{segment(name)}#") if drawn else None
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
