@@ -115,8 +115,9 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     """The start of a run; `elements` are its first context, `attempt` counts the failures in a row before it.
 
     With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
-    `by` is the person who started it, `actor` who did so in that person's name (P30, P39). `inputs` are the
-    elements that its caller gives to each input (P4).
+    `by` is the person who started it, `actor` who did so in that person's name (P30, P39); on the monitor
+    `way` is "web" and `session` the number of the login (M67). `inputs` are the elements that its caller
+    gives to each input (P4).
     """
 
     id: int
@@ -129,6 +130,8 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     by: str = ""
     actor: str = ""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    way: str = ""
+    session: str = ""
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -210,9 +213,10 @@ class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`.
 
-    With `act` it is an act on work. One that another run called by (K52) has `sender`, the eid of that run,
-    in `arguments` too as "from"; nobody from outside can give it. `gone` tells that the `signal` of its
-    arguments needs no answer any more.
+    With `act` it is an act on work, and says the way; of any other that came by the monitor `way` and
+    `session` do (M67). One that another run called by (K52) has `sender`, the eid of that run, in `arguments`
+    too as "from"; nobody from outside can give it. `gone` tells that the `signal` of its arguments needs no
+    answer any more.
     """
 
     id: int
@@ -225,16 +229,20 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     actor: str = ""
     act: PersonsAct | None = None
     sender: int = 0
+    way: str = ""
+    session: str = ""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The run is to end, because someone asked or its caller ended."""
+    """The run is to end, because someone asked, by the monitor in a `session` (M67), or its caller ended."""
 
     id: int
     at: float
     reason: str = ""
     by: str = ""
     actor: str = ""
+    way: str = ""
+    session: str = ""
 
 
 _OfCalls = CallStarting | CallApproved | Returned | Produced

@@ -15,7 +15,7 @@ EdgeKind = Literal[
 ]
 """The sort of an edge, or what became of it."""
 
-Group = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
+Tone = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
 """The sorts of states that all kinds have, by which a part is drawn (M33)."""
 
 
@@ -27,7 +27,7 @@ class TokenMark(msgspec.Struct, frozen=True):
 
 
 class GraphNode(msgspec.Struct, frozen=True):
-    """A part of a run: `id` is what `explain` takes, `status` the word of its kind, `group` what it comes to.
+    """A part of a run: `id` is what `explain` takes, `status` the word of its kind, `tone` what it comes to.
 
     `label` is lines of text, the first of them its name: they are those of the definition, so that nothing
     moves while a run goes on (M80); what alters is the `badge`. `kind` is the sort of part, `target` the
@@ -44,7 +44,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     tooltip: str = ""
     frame: str = ""
     kind: str = "part"
-    group: Group = "idle"
+    tone: Tone = "idle"
     target: str = ""
     badge: str = ""
 
@@ -79,13 +79,13 @@ def settled(graph: Graph) -> Graph:
 def _settled(part: GraphNode | GraphEdge) -> GraphNode | GraphEdge:
     if isinstance(part, GraphEdge):
         return replace(part, kind="idle", badge="") if part.kind in ("waiting", "turning") else part
-    if part.group not in ("active", "waiting"):
+    if part.tone not in ("active", "waiting"):
         return part
     marks = tuple(
         replace(mark, status="cancelled") if mark.status in ("active", "delayed") else mark
         for mark in part.marks
     )
-    return replace(part, status=GIVEN_UP, group="cancelled", marks=marks)
+    return replace(part, status=GIVEN_UP, tone="cancelled", marks=marks)
 
 
 def clipped(text: str, most: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
@@ -25,10 +26,12 @@ TOGETHER = 512
 LARGE = 2048
 """The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
 
-_Fields = tuple[int, str, str, tuple[int, ...], str, str, str, str]
+_Fields = tuple[int | str | tuple[int, ...], ...]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
+_USUAL = Origin.__struct_fields__.index("way")
+"""So many fields of an origin are packed; the others only of what came by the monitor."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Fields).decode
 
@@ -123,7 +126,8 @@ class ElementTable:
             self._names.append(name)
         origin = b""
         if made is not None:
-            origin = _encode(astuple(made))
+            fields = astuple(made)
+            origin = _encode(fields if made.way else fields[:_USUAL])
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml
@@ -131,5 +135,6 @@ class ElementTable:
     def _unpacked(self, eid: int, kept: bytes) -> Element:
         added, number, length = _HEAD.unpack_from(kept)
         xml = _HEAD.size + length
-        origin = Origin(*_decode(kept[_HEAD.size : xml])) if length else None
+        fields: Any = _decode(kept[_HEAD.size : xml]) if length else None
+        origin = Origin(*fields) if fields is not None else None
         return Element(eid, kept[xml:], added, origin, self._names[number])

@@ -43,9 +43,17 @@ class Asker(msgspec.Struct, frozen=True):
 
     def origin(self) -> Origin | None:
         """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
-        return Origin(by=self.person, actor=self.actor) if self.person else None
+        return Origin(**self.recorded) if self.person else None
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The fields by which events and origins keep who asks; way and session are of the monitor (M67)."""
+        how = {"way": self.way, "session": self.session} if self.way == WEB else {}
+        return {"by": self.person, "actor": self.actor, **how}
 
     def __str__(self) -> str:
+        if self.way == WEB:
+            return f"{self.person} ({WEB}, session {self.session})"
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
 
     def asking(self, agent: str) -> Asker:

@@ -225,6 +225,9 @@ def origin(found: Origin | None) -> dict[str, Any] | None:
 
 
 def _person(found: Run | Origin) -> Form:
-    """By whom something is, if that is known, and who acted in that person's name, if somebody did."""
+    """By whom something is, if that is known, and who acted in that person's name, if somebody did; of an
+    element that came by the monitor also the way and the session (M67).
+    """
     actor = {"actor": found.actor} if found.actor else {}
-    return {"by": found.by or None, **actor}
+    how = {"way": found.way, "session": found.session} if isinstance(found, Origin) and found.way else {}
+    return {"by": found.by or None, **actor, **how}

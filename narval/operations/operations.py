@@ -24,7 +24,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "attention.attention": ("attention",),
     "attention.calendar": ("calendar",),
-    "attention.children": ("simulate", "explore", "trial"),
+    "attention.children": ("simulate", "scenarios", "explore", "explored", "trial"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),

@@ -210,7 +210,7 @@ async def _ask_run(
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     answers: list[Answer] = []
-    told = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.actor)
+    told = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
     await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, told)))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"

@@ -39,7 +39,7 @@ async def signal(
     attributes = attributes_of(arguments or {})
     outputs = tuple(map(OutputElement, elements_in(elements)))
     answers: list[Answer] = []
-    told = Signalled(0, 0.0, "", name, outputs, attributes, asker.person, asker.actor)
+    told = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
 
     def work(turn: Turn) -> None:
         raise_if_over_limit(turn, [element.xml for element in outputs])

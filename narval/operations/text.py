@@ -45,6 +45,14 @@ def shortened(value: object, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def person(row: Row) -> str:
+    """The person that a row is by, and in brackets who acted in that person's name (P39), or by which session
+    of the monitor it was done (M67).
+    """
+    actor = f"{row['way']}, session {row['session']}" if row.get("way") else row.get("actor")
+    return f"{row.get('by')} ({actor})" if actor else str(row.get("by") or "")
+
+
 def root_attributes(xml: str) -> dict[str, str]:
     """The attributes of the root of an element of memory, read no further than its start."""
     from xml.parsers import expat  # here: only tables of elements need it

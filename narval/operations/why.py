@@ -223,7 +223,8 @@ def _cancellation(agent: AgentState, run: Run) -> str:
     """By whom a run was cancelled (P30), and why; "" where its history has neither."""
     for line in newest(agent.store, run.eid) if run.phase == "cancelled" else ():
         if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
-            by = f" by {Asker(line['by'], actor=line.get('actor', ''))}" if line.get("by") else ""
+            who = {name: line.get(name, "") for name in ("actor", "way", "session")}
+            by = f" by {Asker(line['by'], **who)}" if line.get("by") else ""
             return f"it was cancelled{by}" + (f": {line['reason']}" if line.get("reason") else "")
     return ""
 

@@ -102,11 +102,11 @@ class Household:
     def data(self, *arguments: object, given: str = "") -> Any:
         return json.loads(self.narval(*arguments, "--json", given=given))
 
-    def client(self) -> Client:
-        """A connection to the daemon."""
+    def client(self, person: str = "") -> Client:
+        """A connection to the daemon, in a person's name."""
         path = Home(self.home).known_socket()
         assert path is not None
-        return Client(path)
+        return Client(path, acting_as=person)
 
     def start(self, definition: str) -> int:
         """Start a run; its number."""

@@ -301,8 +301,8 @@ class TestReplay:
         page.get_by_role("slider").focus()
         page.locator(".told", has_text="5 · e").wait_for()
         times = page.evaluate("""async () => {
-            const group = k => k % 2 ? 'done' : 'active';
-            const rows = k => [...Array(300).keys()].map(n => ['p' + n, 'w' + k, group(k), String(k)]);
+            const tone = k => k % 2 ? 'done' : 'active';
+            const rows = k => [...Array(300).keys()].map(n => ['p' + n, 'w' + k, tone(k), String(k)]);
             const times = [];
             for (let k = 0; k < 9; k += 1) {
                 const begun = performance.now();

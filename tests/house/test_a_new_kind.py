@@ -87,7 +87,7 @@ def test_it_is_seen_in_memory_and_as_a_graph(agent: Any) -> None:
     assert agent.ask("graph", run=run)["dot"].startswith("digraph")
     (part,) = agent.ask("drawn", run=run)["parts"]
     assert (part["id"], part["target"]) == ("tick", "m.slow")
-    assert (part["group"], part["badge"]) == ("active", "4 left")
+    assert (part["tone"], part["badge"]) == ("active", "4 left")
 
 
 def test_its_history_can_be_looked_at_from_any_line(agent: Any) -> None:

@@ -16,10 +16,11 @@ EID = st.integers(0, 2**40)
 WORD = st.text(max_size=5)
 MADE = st.builds(Origin, EID, WORD, WORD, st.lists(EID, max_size=3).map(tuple))
 GIVEN = st.builds(Origin, step=WORD, by=st.text(min_size=1, max_size=5), actor=WORD)
+BY_MONITOR = st.builds(Origin, by=WORD, way=st.just("web"), session=WORD)
 XML = st.sampled_from(
     [b"<a/>", b"<b/>", '<é a="é"/>'.encode(), b'<c xmlns="urn:x"/>', b"<d>" + b"x" * LARGE + b"</d>"]
 )
-ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | MADE | GIVEN)
+ELEMENT = st.tuples(XML, st.floats(allow_nan=False), st.none() | MADE | GIVEN | BY_MONITOR)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -17,7 +17,7 @@ from tests.house.countdown import WITH_DESKS
 from tests.operations.work_home import MODULE, PURCHASE, home_with
 from tests.surfaces.cli.command_line import data, well
 
-GROUPS = {"waiting", "active", "done", "failed", "cancelled", "idle"}
+TONES = {"waiting", "active", "done", "failed", "cancelled", "idle"}
 SLOW = "\n@action()\nasync def slow():\n    import asyncio\n    await asyncio.sleep(3600)\n"
 FILES = {
     "c.countdown": "waits from 5 call m.slow\n",
@@ -98,7 +98,7 @@ def test_M30_each_kind_draws_itself_and_each_part_can_say_why(agent: Any) -> Non
         assert len({arc["id"] for arc in arcs}) == len(arcs), kind
         assert {end for arc in arcs for end in (arc["from"], arc["to"])} <= {*ids}, kind
         for part in parts:
-            assert part["group"] in GROUPS, kind
+            assert part["tone"] in TONES, kind
             assert part["text"][0], kind
             assert agent.why(run, part["id"])["reason"], (kind, part["id"])
 
@@ -106,8 +106,8 @@ def test_M30_each_kind_draws_itself_and_each_part_can_say_why(agent: Any) -> Non
 def test_M31_of_a_run_that_is_over_nothing_is_under_way(agent: Any) -> None:
     before, kinds = {}, runs_of(agent)
     for kind, run in kinds.items():
-        before[kind] = {part["group"] for part in agent.ask("drawn", run=run)["parts"]}
-    assert any("active" in groups for groups in before.values())
+        before[kind] = {part["tone"] for part in agent.ask("drawn", run=run)["parts"]}
+    assert any("active" in tones for tones in before.values())
     for kind, run in kinds.items():
         if agent.run(run)["phase"] == "active" and kind not in ("task-server", "countdown-desk"):
             agent.cancel(run)
@@ -115,7 +115,7 @@ def test_M31_of_a_run_that_is_over_nothing_is_under_way(agent: Any) -> None:
     for kind, run in kinds.items():
         drawn, phase = agent.ask("drawn", run=run), agent.run(run)["phase"]
         if phase != "active":
-            assert not {part["group"] for part in drawn["parts"]} & {"active", "waiting"}, kind
+            assert not {part["tone"] for part in drawn["parts"]} & {"active", "waiting"}, kind
             assert not {arc["state"] for arc in drawn["arcs"]} & {"waiting", "turning"}, kind
             assert not {part["state"] for part in drawn["parts"]} & {"running", "active"}, kind
     over = [kind for kind, run in kinds.items() if agent.run(run)["phase"] != "active"]
@@ -130,7 +130,7 @@ def test_M31_a_part_given_up_says_so_where_it_ran(agent: Any) -> None:
     assert "transition s is fired" in agent.why(run, "transition s")["reason"]
     lines = agent.history(run)
     then = next(line["seq"] for line in lines if line["what"] == "StepRan" or line.get("step") == "e")
-    again = {part["id"]: part["group"] for part in agent.ask("drawn", run=run, at=then)["parts"]}
+    again = {part["id"]: part["tone"] for part in agent.ask("drawn", run=run, at=then)["parts"]}
     assert again["e"] in ("active", "waiting"), "as it was then"
 
 
@@ -153,7 +153,7 @@ def test_M30_a_definition_that_has_no_run_is_drawn_and_a_wrong_question_says_wha
     agent: Any,
 ) -> None:
     drawn = agent.ask("drawn", definition="r.same")
-    assert [(part["id"], part["kind"], part["target"], part["group"]) for part in drawn["parts"]] == [
+    assert [(part["id"], part["kind"], part["target"], part["tone"]) for part in drawn["parts"]] == [
         ("s", "step", "m.buy", "idle"),
         ("e", "step", "m.slow", "idle"),
         ("transition s", "transition", "", "idle"),

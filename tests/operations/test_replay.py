@@ -63,7 +63,7 @@ def test_M34_replay_gives_what_each_entry_changed_and_so_each_moment(agent: Any)
     assert {part[2] for part in told["parts"]} == {"idle"}
     for count, entry in enumerate(told["entries"], 1):
         drawn = agent.ask("drawn", run=run, at=entry["seq"])
-        then = {part["id"]: [part["state"], part["group"], part["badge"]] for part in drawn["parts"]}
+        then = {part["id"]: [part["state"], part["tone"], part["badge"]] for part in drawn["parts"]}
         assert moved(told, told["entries"][:count]) == then, entry
     assert [entry["what"] for entry in told["entries"]][:2] == ["started", told["entries"][1]["what"]]
     assert told["entries"][-1]["mark"] == "error"

@@ -87,7 +87,7 @@ def test_M32_a_part_tells_its_tries_what_they_were_given_and_the_run_that_answer
     agent.elapse(seconds=5)
     child = agent.ask("part", run=run, id="inner")["calls"][0]["child"]
     waits = agent.ask("part", run=child, id="order")
-    assert waits["part"]["group"] == "waiting"
+    assert waits["part"]["tone"] == "waiting"
     assert waits["waiting"][0]["conditions"][0]["failed"] == "an element named order"
     order = agent.add("<order/>")
     agent.until_idle()

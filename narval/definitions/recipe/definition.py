@@ -81,8 +81,9 @@ class Step(msgspec.Struct, eq=False):
     @property
     def beyond(self) -> dict[str, Any]:
         """The fields of its calls that most have not: an agent, how it sends, the work that is to agree."""
-        said = self.sending._asdict().items() if self.sending is not None else ()
-        payload = {word: value for word, value in said if value} or None
+        payload = None
+        if self.sending is not None:
+            payload = {word: value for word, value in self.sending._asdict().items() if value} or None
         return {"payload": payload, "agent": self.agent, "approve": self.approve}
 
     @property

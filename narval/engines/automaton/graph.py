@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from narval.definitions.automaton.definition import SUCCESS, Automaton, State
 from narval.engines.automaton.state import AutomatonState
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, clipped
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Tone, clipped
 
 LONGEST = 40
 """So many characters of a command are shown."""
 
-STATE_GROUPS: dict[str, Group] = {
+STATE_TONES: dict[str, Tone] = {
     "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
 }  # fmt: skip
-"""The group of each way that a state may stand; any other is idle."""
+"""The tone of each way that a state may stand; any other is idle."""
 
 
 def graph(definition: Automaton, state: AutomatonState) -> Graph:
@@ -35,7 +35,7 @@ def _node(part: State, state: AutomatonState) -> GraphNode:
         run.state,
         "final" if part.is_final else "box",
         kind="state",
-        group=STATE_GROUPS.get(run.state, "idle"),
+        tone=STATE_TONES.get(run.state, "idle"),
         target=part.target[1] if part.target is not None else "",
         badge=f"{run.label} {again}".strip(),
         tooltip=clipped(run.output, LONGEST * 5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from narval.definitions.dataflow.definition import DataflowDefinition, Datum, OperatorCall
 from narval.engines.dataflow.explain import counted
 from narval.engines.dataflow.state import DataflowState
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, NodeShape
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, NodeShape, Tone
 
 
 def graph(definition: DataflowDefinition, state: DataflowState) -> Graph:
@@ -41,18 +41,18 @@ def _operator(state: DataflowState, call: OperatorCall) -> GraphNode:
     """An operator, with the tuples that passed in sessions that have ended; others may be under way."""
     counts = counted(state, call.key)
     word, target = counts["state"], call.plan or call.operator.name
-    group: Group = "failed" if "failed" in word else "cancelled" if "cancelled" in word else "done"
+    tone: Tone = "failed" if "failed" in word else "cancelled" if "cancelled" in word else "done"
     if state.calls:
-        word, group = "running", "active"
+        word, tone = "running", "active"
     elif word == "idle":
-        group = "idle"
+        tone = "idle"
     passed = f"{counts['taken']} in, {counts['given']} out" if counts["state"] != "idle" else ""
     return GraphNode(
         call.key,
         (target, call.key),
         word,
         kind="operator",
-        group=group,
+        tone=tone,
         target=call.plan or "",
         badge=passed,
     )

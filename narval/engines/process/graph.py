@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.definitions.process.definition import Arc, Node, Process
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group, TokenMark
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, TokenMark, Tone
 from narval.engines.process.explain import sets_of, state_of, word_of
 from narval.engines.process.state import ProcessState
 from narval.engines.process.tokens.token import ArcToken, NodeToken
@@ -11,11 +11,11 @@ from narval.engines.process.tokens.token import ArcToken, NodeToken
 SHOWN = 10
 """So many tokens of a node or an arc are shown, the newest; the others are counted."""
 
-NODE_GROUPS: dict[str, Group] = {
+NODE_TONES: dict[str, Tone] = {
     "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
     "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
 }  # fmt: skip
-"""The group of each state of a node, which is that of its tokens; any other is idle."""
+"""The tone of each state of a node, which is that of its tokens; any other is idle."""
 
 
 def graph(definition: Process, state: ProcessState) -> Graph:
@@ -46,17 +46,17 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
         "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in shown)]),
         ":".join(node.external),
         kind=node.type,
-        group=_group(state, node, status),
+        tone=_tone(state, node, status),
         target=node.target[1] if node.target is not None else "",
         badge=f"×{len(tokens)}" if len(tokens) > 1 else "",
     )
 
 
-def _group(state: ProcessState, node: Node, status: str) -> Group:
-    """The group of a node: one whose tokens nobody works at waits, for memory or to be completed."""
+def _tone(state: ProcessState, node: Node, status: str) -> Tone:
+    """The tone of a node: one whose tokens nobody works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     idle = status == "active" and not any(token.call or token.queued for token in standing)
-    return "waiting" if idle else NODE_GROUPS.get(status, "idle")
+    return "waiting" if idle else NODE_TONES.get(status, "idle")
 
 
 def _told(state: ProcessState, token: NodeToken) -> str:

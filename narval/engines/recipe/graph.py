@@ -10,21 +10,21 @@ from narval.definitions.reading.durations import duration
 from narval.definitions.recipe.definition import Recipe, Step, Transition
 from narval.definitions.requirements import TransitionCondition
 from narval.definitions.schedule import FIELDS, Ranges, Time
-from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Group
+from narval.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Tone
 from narval.engines.recipe.parts import StepRun
 from narval.engines.recipe.state import PlanState
 
-STEP_GROUPS: dict[str, Group] = {
+STEP_TONES: dict[str, Tone] = {
     "ready": "waiting", "running": "active", "end": "active", "done": "done", "history": "done",
     "error": "failed", "failed": "failed", "impossible": "cancelled",
 }  # fmt: skip
-"""The group of each state of a step; any other is idle."""
+"""The tone of each state of a step; any other is idle."""
 
-TRANSITION_GROUPS: dict[str, Group] = {
+TRANSITION_TONES: dict[str, Tone] = {
     "wait-time": "waiting", "wait-condition": "waiting", "fireable": "active", "fired": "done",
     "fail": "cancelled", "impossible": "cancelled",
 }  # fmt: skip
-"""The group of each state of a transition; any other is idle."""
+"""The tone of each state of a transition; any other is idle."""
 
 
 def graph(definition: Recipe, state: PlanState) -> Graph:
@@ -39,14 +39,14 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
         run = state.step(step.id)
         label = (f"{marks.get(step.id, '')}{step.id}", _target(step), *_repetition(step))
         about: dict[str, Any] = {"kind": "step", "target": step.target, "badge": _badge(run)}
-        yield GraphNode(step.id, label, run.state, group=_group(run), **about)
+        yield GraphNode(step.id, label, run.state, tone=_tone(run), **about)
 
 
-def _group(run: StepRun) -> Group:
-    """The group of a step: one that runs, and only waits for its next call, waits."""
+def _tone(run: StepRun) -> Tone:
+    """The tone of a step: one that runs, and only waits for its next call, waits."""
     if run.state == "running" and all(call.until is not None for call in run.calls.values()):
         return "waiting"
-    return STEP_GROUPS.get(run.state, "idle")
+    return STEP_TONES.get(run.state, "idle")
 
 
 def _badge(run: StepRun) -> str:
@@ -74,7 +74,7 @@ def _transition(
     own, status = definition.part_id(transition), state.transition(transition.id).state
     dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
     label = (transition.id, *dates, *map(_condition, transition.conditions))
-    yield GraphNode(own, label, status, "bar", kind="transition", group=TRANSITION_GROUPS.get(status, "idle"))
+    yield GraphNode(own, label, status, "bar", kind="transition", tone=TRANSITION_TONES.get(status, "idle"))
     way: EdgeKind = "taken" if status == "fired" else "plain"
     for link in transition.ins:
         yield GraphEdge(link.step.id, own, "error" if link.on_error and way == "plain" else way)

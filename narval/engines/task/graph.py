@@ -6,7 +6,7 @@ from typing import cast
 
 from narval.definitions.task.definition import TaskDefinition, TaskState
 from narval.definitions.task.texts_of import rule_text
-from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, NodeShape, clipped
+from narval.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, Tone, clipped
 from narval.engines.task.state import InstanceState
 
 LONGEST_LABEL = 60
@@ -41,14 +41,14 @@ def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) ->
         shape,
         tooltip="\n".join(rules),
         kind="state",
-        group=_group(definition, state) if is_here else "idle",
+        tone=_tone(definition, state) if is_here else "idle",
         badge=f"object {state.object}" if is_here and state.object else "",
     )
 
 
-def _group(definition: TaskDefinition, state: InstanceState) -> Group:
-    """The group of the state in which an instance is: it works, waits for people, or has ended."""
+def _tone(definition: TaskDefinition, state: InstanceState) -> Tone:
+    """The tone of the state in which an instance is: it works, waits for people, or has ended."""
     if state.over:
-        return cast("Group", state.PHASES[state.status])
+        return cast("Tone", state.PHASES[state.status])
     asks = definition.is_interactive and "code" in state.calls.values()
     return "waiting" if asks or not (state.calls or state.frames) else "active"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from narval.definitions.task.definition import TaskDefinition
-from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, TokenMark
+from narval.engines.graph import Graph, GraphEdge, GraphNode, TokenMark, Tone
 from narval.engines.task_case.state import UNDER_WAY, CaseState, Member, where
 
 MOST_MARKS = 5
@@ -31,9 +31,9 @@ def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphN
     undone = [step.state for step in steps if step.state in ("compensated", "none", "failed", "compensating")]
     word = ("not undone" if undone[-1] == "none" else undone[-1]) if undone else "passed"
     marks = tuple(TokenMark(f"object {member.now}", member.state) for _, member in here[-MOST_MARKS:])
-    group: Group = "failed" if word == "failed" else "cancelled" if undone else "done"
+    tone: Tone = "failed" if word == "failed" else "cancelled" if undone else "done"
     if here:
-        word, group = "here", "failed" if any(member.state == "held" for _, member in here) else "active"
+        word, tone = "here", "failed" if any(member.state == "held" for _, member in here) else "active"
     times = f"passed {len(steps)} times" if len(steps) > 1 else ""
     return GraphNode(
         name,
@@ -43,7 +43,7 @@ def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphN
         marks,
         len(here) - len(marks),
         kind="type",
-        group=group,
+        tone=tone,
         target=name,
         badge=times,
     )

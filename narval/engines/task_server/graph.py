@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from narval.definitions.task.definition import TaskDefinition
-from narval.engines.graph import Graph, GraphEdge, GraphNode, Group
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.engines.task_server.explain import QUEUES
 from narval.engines.task_server.state import TaskServerState
 
@@ -22,6 +22,6 @@ def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
 
 
 def _node(name: str, count: int) -> GraphNode:
-    group: Group = ("active" if name == "instances" else "waiting") if count else "idle"
+    tone: Tone = ("active" if name == "instances" else "waiting") if count else "idle"
     status = "there" if count else "empty"
-    return GraphNode(name, (name,), status, "tokens", kind="queue", group=group, badge=str(count or ""))
+    return GraphNode(name, (name,), status, "tokens", kind="queue", tone=tone, badge=str(count or ""))

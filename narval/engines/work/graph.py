@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from narval.definitions.work.definition import WorkDefinition
-from narval.engines.graph import Graph, GraphEdge, GraphNode, Group, NodeShape, clipped
+from narval.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, Tone, clipped
 from narval.engines.work.eligibility import asked
 from narval.engines.work.state import WorkState
 from narval.engines.work.table import DRAWN, PHASES
@@ -24,7 +24,7 @@ def graph(definition: WorkDefinition, state: WorkState) -> Graph:
 
 def _node(definition: WorkDefinition, state: WorkState, name: str) -> GraphNode:
     here = state.status == name
-    badge, group = "", cast("Group", PHASES.get(name, "active" if name == "claimed" else "waiting"))
+    badge, tone = "", cast("Tone", PHASES.get(name, "active" if name == "claimed" else "waiting"))
     if here and name == "offered":
         badge = clipped(asked(definition, state), LONGEST)
     elif here and state.claim is not None:
@@ -33,4 +33,4 @@ def _node(definition: WorkDefinition, state: WorkState, name: str) -> GraphNode:
         badge = state.outcome
     shape: NodeShape = "final" if name in PHASES else "box"
     word = "here" if here else "open"
-    return GraphNode(name, (name,), word, shape, kind="state", group=group if here else "idle", badge=badge)
+    return GraphNode(name, (name,), word, shape, kind="state", tone=tone if here else "idle", badge=badge)

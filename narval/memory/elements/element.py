@@ -32,8 +32,9 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The origin of an element (N8): the run, step and call that made it, the eids it was made from.
 
     For an element from the inbox, `run` is 0 and `step` the path of the file. `by` is the person who added,
-    started or signalled (P30), `actor` who did it in that person's name (P39). For one that came as a
-    message, `agent` is its sender and `message` its id (G25).
+    started or signalled (P30), `actor` who did it in that person's name (P39); on the monitor `way` is "web"
+    and `session` the number of the login (M67). For one that came as a message, `agent` is its sender and
+    `message` its id (G25).
     """
 
     run: int = 0
@@ -44,6 +45,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     actor: str = ""
     agent: str = ""
     message: str = ""
+    way: str = ""
+    session: str = ""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from narval.errors import RequestError
 
 SECONDS, MEGABYTES = 30.0, 512
+
+LONGEST = 4_000_000
+"""Bytes of an answer: reading more would hold the daemon up."""
+
+_PIECE = 65_536
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
@@ -39,8 +46,12 @@ async def json_of(arguments: Sequence[str]) -> Any:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
+    assert child.stdout is not None
+    assert child.stderr is not None
     try:
-        out, err = await asyncio.wait_for(child.communicate(), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            out, err = await asyncio.gather(_all(child.stdout), _last(child.stderr))
+            await child.wait()
     except TimeoutError:
         raise RequestError(
             f"it was ended after {SECONDS:.0f} s: have less time pass, or less happen"
@@ -48,14 +59,38 @@ async def json_of(arguments: Sequence[str]) -> Any:
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
-    if not out:
-        raise RequestError(_why(err.decode("utf-8", "replace"), child.returncode))
-    return json.loads(out)
+        await child.wait()
+    try:
+        return msgspec.json.decode(out)
+    except msgspec.DecodeError:  # it ended before it had said all
+        raise RequestError(_why(err.decode("utf-8", "replace"), child.returncode)) from None
+
+
+async def _all(stream: asyncio.StreamReader) -> bytes:
+    """All that a child says. Raises RequestError where that is too long."""
+    found = bytearray()
+    while piece := await stream.read(_PIECE):
+        found += piece
+        if len(found) > LONGEST:
+            raise RequestError(
+                f"its answer is longer than {LONGEST // 1_000_000} MB: have less time pass, or less happen"
+            )
+    return bytes(found)
+
+
+async def _last(stream: asyncio.StreamReader) -> bytes:
+    """The end of what a child complains of."""
+    found = b""
+    while piece := await stream.read(_PIECE):
+        found = (found + piece)[-_PIECE:]
+    return found
 
 
 def _why(said: str, status: int | None) -> str:
     """The reason why a child gave no answer."""
     if "MemoryError" in said:
         return f"it was ended, for it took more than {MEGABYTES} MB"
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"it was ended, for it took more than {SECONDS:.0f} s of the processor's time"
     lines = said.strip().splitlines()
     return lines[-1].removeprefix("narval: ") if lines else f"it ended with status {status} and said nothing"

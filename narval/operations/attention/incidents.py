@@ -133,6 +133,8 @@ def _acknowledged(agent: AgentState, id: str) -> Form | None:
             return {
                 "by": origin.by or None,
                 "actor": origin.actor or None,
+                "way": origin.way or None,
+                "session": origin.session or None,
                 "at": json_forms.moment(element.added),
                 "reason": reason,
                 "element": eid,

@@ -41,7 +41,8 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
     the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
     last that are over, and what its runs wait for in time.
 
-    `kind` tells which is meant where several kinds have one of that name. Raises RequestError.
+    `kind` tells which is meant where several kinds have one of that name; else it is the one that can be
+    run. Raises RequestError.
     """
     found, agent = find_definition(daemon, name, kind), daemon.agent
     of = (found.kind, found.full_name)
@@ -66,7 +67,9 @@ _PLAIN = (str, int, float, bool)
 
 
 def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
-    """The definition of that name that is loaded, and of that kind if one is named. Raises RequestError."""
+    """The definition of that name that is loaded, and of that kind if one is named, else the one that can be
+    run where others have its name too. Raises RequestError.
+    """
     library = daemon.agent.library
     if kind is not None:
         found = library.get(kind, name)
@@ -77,6 +80,9 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
     several = [found for found in library if found.full_name == name]
     if not several:
         raise no_definition(daemon, name)
+    can_run = [found for found in several if is_runnable(found.kind)]
+    if len(several) > 1 and len(can_run) == 1:
+        return can_run[0]
     if len(several) > 1:
         kinds = ", ".join(found.kind for found in several)
         raise RequestError(f"several definitions are called {name}; name the kind of one: {kinds}")

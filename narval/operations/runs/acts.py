@@ -104,7 +104,7 @@ async def cancel(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = P
     if daemon.agent.signals.standing.get(found.name) == run:
         why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"
         raise RequestError(f"run {run} of {found.name} cannot be cancelled: {why}")
-    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, asker.person, asker.actor)))
+    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from narval.engines.graph import Graph, GraphEdge, GraphNode, Group
+from narval.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.operations.text import clean_lines, shortened
 
-_FILLS: Mapping[Group, str] = {
+_FILLS: Mapping[Tone, str] = {
     "waiting": "#d6e6f7", "active": "#ffe08a", "done": "#c9e9c3", "failed": "#f5b7b1",
     "cancelled": "#e6e6e6", "idle": "#ffffff",
 }  # fmt: skip
@@ -80,11 +80,11 @@ def _nodes(framed: dict[str, list[GraphNode]]) -> Iterator[str]:
 
 
 def _node(node: GraphNode) -> str:
-    fill = _FILLS[node.group]
+    fill = _FILLS[node.tone]
     if node.shape in _WITH_TOKENS:
         label, fill = _table(node), _TOKEN_FILLS.get(node.status, fill)
     else:
-        word = node.status if node.group != "idle" and node.shape != "bar" else ""
+        word = node.status if node.tone != "idle" and node.shape != "bar" else ""
         stands = " ".join(filter(None, (word, node.badge)))
         label = _quoted(clean_lines("\n".join(filter(None, (*node.label, stands)))))
     tooltip = f", tooltip={_quoted(node.tooltip)}" if node.tooltip else ""

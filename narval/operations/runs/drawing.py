@@ -103,7 +103,7 @@ def part_row(node: GraphNode) -> dict[str, Any]:
         "text": [clipped(line, LONGEST) for line in node.label],
         "target": node.target,
         "state": node.status,
-        "group": node.group,
+        "tone": node.tone,
         "badge": clipped(node.badge, LONGEST),
         "shape": node.shape,
         "frame": node.frame,

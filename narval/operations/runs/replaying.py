@@ -73,7 +73,7 @@ def _stands(engine: Engine, entry: Unfolded) -> Stands:
     nodes = (part for part in graph.parts if isinstance(part, GraphNode))
     edges = [part for part in graph.parts if isinstance(part, GraphEdge)]
     return {
-        "parts": {node.id: [node.status, node.group, clipped(node.badge, LONGEST)] for node in nodes},
+        "parts": {node.id: [node.status, node.tone, clipped(node.badge, LONGEST)] for node in nodes},
         "arcs": {id: [edge.kind, edge.badge] for id, edge in zip(arc_ids(edges), edges, strict=True)},
     }
 
@@ -101,6 +101,7 @@ def _told(entry: Unfolded) -> Row:
 def _words(event: Row) -> str:
     """The event in words: nothing of what somebody answered is told."""
     by = f" by {event['by']}" if event.get("by") else ""
+    by += f" ({event['way']}, session {event['session']})" if event.get("way") else ""
     match event["what"]:
         case "Started":
             return f"started{by}"

@@ -34,7 +34,7 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
     reached = [
         part["id"]
         for part in form(graph_of(found.engine, definition, state_of(agent, found)))["parts"]
-        if part["group"] not in ("idle", "cancelled") or part["state"] == "given up"
+        if part["tone"] not in ("idle", "cancelled") or part["state"] == "given up"
     ]
     return {
         "run": run,

@@ -144,7 +144,7 @@ async def renew(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = P
         begun = turn.start(run.name, shown, **given, origin=origin, definition=definition)
         assert begun is not None, run.name
         why = f"offered anew as {begun.eid}{f': {reason}' if reason else ''}"
-        turn.tell(run.eid, Cancelled(0, 0.0, why, asker.person, asker.actor))
+        turn.tell(run.eid, Cancelled(0, 0.0, why, **asker.recorded))
         return begun
 
     begun = await daemon.host.submit(again)

@@ -64,14 +64,15 @@ def start_run(
     if cannot_start(definition) is not None and not (run_kind or (parent and is_standing(parent.kind))):
         return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
-    by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
+    who = origin or Origin()
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     again = resume.of if resume is not None else 0
-    run = Run(*begun, by=by, actor=actor, ancestors=ancestors or {}, retry_of=again)
+    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    started = Started(0, 0.0, elements, caller, attempt, resume, dict(environment or {}), by, actor, inputs)
+    given = elements, caller, attempt, resume, dict(environment or {})
+    started = Started(0, 0.0, *given, who.by, who.actor, inputs, who.way, who.session)
     agent.queue.append((0, run.eid, started))
     return run
 

@@ -46,7 +46,7 @@ class Patch(msgspec.Struct, frozen=True, array_like=True):
 
     id: str
     state: str
-    group: str
+    tone: str
     badge: str = ""
 
 

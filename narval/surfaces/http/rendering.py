@@ -49,7 +49,7 @@ def environment(package: str) -> Environment:
         "age": age, "ahead": ahead, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
-        "fault_line": text.fault_line, "query": urlencode,
+        "fault_line": text.fault_line, "query": urlencode, "person": text.person,
     }  # fmt: skip
     return made
 

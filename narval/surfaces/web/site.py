@@ -28,6 +28,7 @@ from narval.surfaces.web.pages import (
     run_parts,
     runs,
     search,
+    simulation,
     status,
     work,
 )
@@ -61,6 +62,10 @@ PAGES: tuple[PageRoute, ...] = (
     definitions.definitions_page,
     definitions.definition_page,
     definitions.difference_page,
+    simulation.explore,
+    simulation.simulate_page,
+    simulation.trial_page,
+    simulation.simulate,
     calendar.calendar_page,
     errors.errors_page,
     errors.incident_page,
@@ -89,10 +94,10 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
 SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js")
 """The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
-GROUPS: Mapping[str, str] = {
+PHASE_TONES: Mapping[str, str] = {
     "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
 }  # fmt: skip
-"""The looks of the phases of runs."""
+"""The tone of each phase of a run."""
 
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
@@ -107,7 +112,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
     templates.globals |= {
-        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_groups": GROUPS,
+        "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_tones": PHASE_TONES,
         "waited_for": WAITED_FOR,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)

@@ -72,7 +72,7 @@ def test_M57_one_that_takes_too_long_is_ended_and_that_is_said(
 
 
 def test_M57_what_cannot_be_played_says_why(agent: Agent) -> None:
-    with pytest.raises(RequestError, match="expected a definition or the text of a scenario"):
+    with pytest.raises(RequestError, match="expected a definition or a scenario"):
         agent.ask("simulate")
     with pytest.raises(
         RequestError, match=r"there is no definition purchase\.by; did you mean purchase\.buy"

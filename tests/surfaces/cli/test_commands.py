@@ -237,7 +237,8 @@ def test_definitions_and_actions_tell_what_is_loaded(place: Path) -> None:
     assert answer["faults"] == []
     loaded = {(definition["kind"], definition["name"]): definition for definition in answer["definitions"]}
     recipe = loaded["recipe", "demo.await"]
-    assert set(recipe) == {"kind", "name", "path", "line", "digest", "loaded", "description"}
+    about = {"kind", "name", "path", "line", "digest", "loaded", "description"}
+    assert set(recipe) == about | {"faulty", "active", "ended"}
     assert recipe["path"].endswith("recipes/demo.xml")
     assert recipe["line"] == 7
     assert "recipes/demo.xml:7" in well(place, "definitions")

@@ -114,6 +114,7 @@ def test_as_json(night: Path) -> None:
         "name": "shop.sell",
         "elements": [],
         "caller": None,
+        "text": "shop.sell starts",
     }
     assert [line["met"] for line in one["expected"]] == [True]
     assert one["well"] is True

@@ -57,7 +57,7 @@ def test_M20_memory_lists_what_fits_and_whence_it_came(pages: PagesOfHome, faile
     pages.shows("/memory", f"{BASE}/memory/{letter}", xml, ">letter <b>")
     only = pages.shows("/memory", xml, xpath="letter[@to='bob']")
     assert "error" not in re.findall(r"<code class=\"cut\">(.*?)</code>", only)[0]
-    pages.shows("/memory", f'>break</a> of <a href="{BASE}/runs/{failed}"', xpath="error")
+    pages.shows("/memory", f'>break</a> of run <a href="{BASE}/runs/{failed}"', xpath="error")
 
 
 def test_M20_an_error_in_a_pattern_is_shown_at_its_column(pages: PagesOfHome) -> None:

@@ -115,7 +115,7 @@ narval service --web > ~/.config/systemd/user/narval-web.service"""
 @command("service", example=_UNITS)
 @click.option("--web", is_flag=True, help="The unit of `narval web`, beside that of the daemon.")
 def service(session: Session, web: bool) -> None:
-    """Write a systemd unit that runs the daemon of this home, or serves its pages.
+    """Write a systemd unit for the daemon of this home.
 
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; `loginctl enable-linger` has it run without one.

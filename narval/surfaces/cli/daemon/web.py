@@ -34,7 +34,7 @@ narval web
 narval web --port 8080 --open
 narval web --socket /run/narval/web.sock --behind https://narval.example.org
 narval web login ann
-narval web sessions --end 7"""
+narval web sessions"""
 
 
 class _Port(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -59,7 +59,7 @@ class _Port(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argum
 def web(
     session: Session, port: int | None, path: Path | None, behind: str | None, opens: bool, kept: bool
 ) -> None:
-    """Serve the pages of this home to a browser, or say who is logged in to them.
+    """Serve the pages of this home to a browser.
 
     It is a program beside the daemon, which it asks, and may be ended and started while that works. Without
     an option it listens on this machine alone, at a port of its own choice, and prints the address with a
@@ -183,7 +183,7 @@ _SESSIONS = (
 @command("sessions", example="narval web sessions\nnarval web sessions --end 7")
 @click.option("--end", "number", type=click.IntRange(min=1), metavar="N", help="End session N.")
 def sessions(session: Session, number: int | None) -> None:
-    """List who is logged in to the pages of this home, or end a session."""
+    """List who is logged in to the pages, or end a session."""
     from narval.surfaces.http.sessions import session_form
 
     kept = _sessions(session)

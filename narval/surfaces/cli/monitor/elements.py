@@ -16,7 +16,7 @@ from narval.surfaces.cli.session import Session
 @command("element", example="narval element 14\nnarval element 14 --json")
 @click.argument("eid", type=int)
 def element(session: Session, eid: int) -> None:
-    """Show an element, what it was made from, and what was made of it.
+    """Show an element, what it was made from, and what came of it.
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
     calls that made them, the elements before and after it, 6 steps and 200 elements each way. What keeps a

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narval.operations.text import Row, clean, counted, moment
+from narval.operations.text import Row, clean, counted, moment, person
 from narval.surfaces.cli.command import NOT_WELL, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, table
 from narval.surfaces.cli.session import Session
@@ -62,7 +62,9 @@ def show(session: Session, incident: str) -> None:
 def _shown(row: Row) -> None:
     known = row["acknowledged"]
     of_runs = row["what"] == "run"
-    who = f"{known['by'] or 'a program'}, {moment(known['at'])}: {clean(known['reason'])}" if known else None
+    who = (
+        f"{person(known) or 'a program'}, {moment(known['at'])}: {clean(known['reason'])}" if known else None
+    )
     fields(
         [
             ("incident", row["incident"]),

@@ -16,5 +16,8 @@ _HOOKS = (
 
 @command("hooks", example="narval hooks")
 def hooks(session: Session) -> None:
-    """List the webhooks of etc/narval.toml, which `narval web` takes at /hook/NAME."""
+    """List the webhooks of etc/narval.toml.
+
+    `narval web` takes what is sent to /hook/NAME.
+    """
     session.give(session.ask("hooks"), lambda rows: table(_HOOKS, rows))

@@ -17,7 +17,7 @@ _PEOPLE = (
 
 @command("people", example="narval people\nnarval people --json")
 def people(session: Session) -> None:
-    """List the people of the home: their logins, their roles, and what they may do on the web.
+    """List the people of the home, and what they may do on the web.
 
     They stand in etc/people.toml; without it there is the owner of the home alone.
     """

@@ -20,6 +20,7 @@ from narval.operations.text import (
     moment,
     moment_exactly,
     moment_there,
+    person,
     shortened,
     took,
     zone,
@@ -31,7 +32,6 @@ from narval.surfaces.cli.render.tables import (
     Column,
     came_from,
     fields,
-    person,
     table,
 )
 from narval.surfaces.cli.task import tables as task_tables

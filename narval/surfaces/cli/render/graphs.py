@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.surfaces.cli.render.tables import Column, table
 
-_GROUP_COLOURS = {
+_TONE_COLOURS = {
     "waiting": "blue", "active": "yellow", "done": "green", "failed": "red", "cancelled": "magenta",
     "idle": "dim",
 }  # fmt: skip
@@ -30,4 +30,4 @@ def graph(drawn: Mapping[str, Any]) -> None:
 
 
 def _colour(row: Mapping[str, Any]) -> str:
-    return _GROUP_COLOURS[row["group"]]
+    return _TONE_COLOURS[row["tone"]]

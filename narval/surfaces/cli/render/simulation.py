@@ -253,7 +253,10 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
         "from": _iso(report.start, zone),
         "until": _iso(report.end, zone),
         "stopped": report.stopped or None,
-        "happened": [{**line, "at": _iso(line["at"], zone)} for line in report.lines],
+        "happened": [
+            {**line, "at": _iso(line["at"], zone), "text": SENTENCES[line["what"]](line)[0]}
+            for line in report.lines
+        ],
         "calls": [
             {"action": action, "how": how, "count": number} for (action, how), number in sorted(calls.items())
         ],

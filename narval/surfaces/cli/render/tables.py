@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from narval.definitions.reading.durations import duration
-from narval.operations.text import Row, clean, counted, moment, root_attributes, shortened, took, zone
+from narval.operations.text import Row, clean, counted, moment, person, root_attributes, shortened, took, zone
 
 SNIPPET = 100
 """The most characters of an element's XML in a line for people, and in a table on a terminal."""
@@ -89,12 +89,6 @@ def came_from(row: Row) -> str:
     made = hook or origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
     made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
-
-
-def person(row: Row) -> str:
-    """By whom something is, and in brackets who acted in that person's name."""
-    by, actor = row.get("by"), row.get("actor")
-    return f"{by} ({actor})" if actor else str(by or "")
 
 
 def _uses(row: Row) -> str:

@@ -50,5 +50,5 @@ def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]
     if regions:
         told.append(message("regions", regions))
     if parts:
-        told.append(message("parts", [(part.id, part.state, part.group, part.badge) for part in parts]))
+        told.append(message("parts", [(part.id, part.state, part.tone, part.badge) for part in parts]))
     return [*told[:-1], told[-1]._replace(turn=turn)] if told else []

@@ -78,7 +78,7 @@ def arc_key(index: int) -> str:
 def patches(drawn: Mapping[str, Any]) -> list[Patch]:
     """The states of parts and arcs, for a page that is open (M63)."""
     parts = [
-        Patch(part_key(index), part["state"], part["group"], str(part.get("badge") or ""))
+        Patch(part_key(index), part["state"], part["tone"], str(part.get("badge") or ""))
         for index, part in enumerate(drawn["parts"])
     ]
     arcs = [Patch(arc_key(index), arc["state"], arc["state"]) for index, arc in enumerate(drawn["arcs"])]

@@ -19,7 +19,7 @@ MARKS = 6
 OUTCOMES = {
     "done": "done", "came": "done", "failed": "failed", "given up": "cancelled", "under way": "active",
 }  # fmt: skip
-"""The looks of what became of a call."""
+"""The tones of what became of a call."""
 
 WAITS = frozenset({"element", "moment", "back-off", "person", "place"})
 """The things that are waited for while nothing is at work."""
@@ -29,7 +29,7 @@ class Bar(msgspec.Struct, frozen=True):
     """A row: its bar from `x` on, before it the wait for a place, and its words."""
 
     row: Mapping[str, Any]
-    group: str
+    tone: str
     y: float
     x: float
     width: float
@@ -75,10 +75,10 @@ def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None
         asked, begun, end = place(row["asked"]), place(row["begun"] or row["asked"]), place(row["ended"])
         took = (_seconds(row["ended"]) if row["ended"] else last) - _seconds(row["begun"] or row["asked"])
         is_waiting = row["for"] in WAITS and row["outcome"] in ("under way", "came")
-        group = "waiting" if is_waiting else OUTCOMES.get(row["outcome"], "idle")
+        tone = "waiting" if is_waiting else OUTCOMES.get(row["outcome"], "idle")
         top = TOP + HEIGHT * index
         width, waited = round(max(2.0, end - begun), 1), round(begun - asked, 1)
-        bars.append(Bar(row, group, top, round(begun, 1), width, waited, duration(took)))
+        bars.append(Bar(row, tone, top, round(begun, 1), width, waited, duration(took)))
     return Waterfall(TOP + HEIGHT * len(listed) + 8, tuple(bars), _marks(span))
 
 

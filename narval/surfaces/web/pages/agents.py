@@ -7,8 +7,8 @@ from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit
 LISTED = 100
 """So many agents are on a page."""
 
-AGENT_GROUPS = {"active": "active", "passive": "idle", "suspended": "failed"}
-"""The looks of the states of agents."""
+AGENT_TONES = {"active": "active", "passive": "idle", "suspended": "failed"}
+"""The tones of the states of agents."""
 
 
 @page("/", roles=EVERYBODY, command="narval agents")
@@ -22,7 +22,7 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     shown = found[:LISTED]
     older = f"/{with_query({'after': shown[-1]['name']})}" if len(found) > LISTED else ""
     rows = [{**row, "url": Visit.address(row["name"], rest)} for row in shown]
-    values = {"agents": rows, "agent_groups": AGENT_GROUPS, "older": older, "newest": "/" if after else ""}
+    values = {"agents": rows, "agent_tones": AGENT_TONES, "older": older, "newest": "/" if after else ""}
     return Shown(
         "agents.html", values, shown, links={"next": older} if older else {}, follows=Follows(runs=True)
     )

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from narval.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 
-ENTRY_GROUPS = {"late": "failed", "dropped": "cancelled", "expected": "idle", "set": "waiting"}
-"""The looks of entries."""
+ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "set": "waiting"}
+"""The tones of entries."""
 
 
 @page("/a/{agent}/calendar", command="narval calendar")
@@ -28,7 +28,7 @@ async def calendar_page(visit: Visit) -> Shown:
         "end": found["end"][:10],
         "before": visit.url("/calendar", start=before[0], end=before[1]),
         "after": visit.url("/calendar", start=after[0], end=after[1]),
-        "entry_groups": ENTRY_GROUPS,
+        "entry_tones": ENTRY_TONES,
         "here": "/calendar",
     }
     return Shown("calendar.html", values, found, follows=Follows(runs=True))

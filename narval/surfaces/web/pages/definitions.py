@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from narval.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of
+
+FOUND: Mapping[str, dict[str, str]] = {
+    "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
+    "note": {"tone": "waiting", "state": "noted", "badge": "!"},
+}
+"""The looks of parts of which an exploration found something, by how grave it is (M42)."""
 
 
 @page("/a/{agent}/definitions", command="narval definitions")
@@ -40,10 +47,16 @@ def _grouped(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]
 @page("/a/{agent}/definitions/{name}", command="narval definitions {name}")
 async def definition_page(visit: Visit) -> Shown:
     """Show one definition: graph, source, prototype, calls both ways, runs, dates, versions."""
-    kind, name = visit.query.get("kind") or None, visit.path["name"]
+    return await shown_definition(visit, visit.path["name"], visit.query.get("kind") or None)
+
+
+async def shown_definition(visit: Visit, name: str, kind: str | None, problem: str = "") -> Shown:
+    """The page of a definition, which may say why something that was asked of it was not done."""
     found = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
-    drawn = None if visit.live else await _drawn(visit, name)
+    explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
+    findings = explored["findings"] if explored else []
+    drawn = None if visit.live else await _drawn(visit, name, findings)
     drawing = await drawing_of(visit, drawn, f"/definitions/{segment(name)}#") if drawn else None
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
@@ -54,19 +67,33 @@ async def definition_page(visit: Visit) -> Shown:
         "file": (found["file"] or {}).get("text", "").splitlines() if faults else [],
         "faults": faults,
         "versions": versions,
+        "explored": explored,
+        "findings": findings,
         "drawn": drawn,
         "drawing": drawing,
+        "problem": problem,
         "here": "/definitions",
     }
-    return Shown("definition.html", values, found, follows=Follows(faults=True, runs=True))
+    return Shown(
+        "definition.html",
+        values,
+        found,
+        status=400 if problem else 200,
+        follows=Follows(faults=True, runs=True),
+    )
 
 
-async def _drawn(visit: Visit, name: str) -> dict[str, Any] | None:
-    """The graph of a definition; None of what cannot be run."""
+async def _drawn(visit: Visit, name: str, findings: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The graph of a definition, with what was found of its parts; None of what cannot be run."""
     try:
         found: dict[str, Any] = await visit.ask("drawn", definition=name)
     except NarvalError:
         return None
+    grave = {finding["part"]: "note" for finding in findings}
+    grave |= {finding["part"]: "error" for finding in findings if finding["severity"] == "error"}
+    for part in found["parts"]:
+        if part["id"] in grave:
+            part |= FOUND[grave[part["id"]]]
     return found
 
 

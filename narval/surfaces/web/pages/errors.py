@@ -13,8 +13,8 @@ LISTED = 200
 SPARK = 26.0
 """The height in pixels of the highest bar of a row's days."""
 
-INCIDENT_GROUPS = {"open": "failed", "acknowledged": "cancelled", "settled": "done"}
-"""The looks of the states of rows."""
+INCIDENT_TONES = {"open": "failed", "acknowledged": "cancelled", "settled": "done"}
+"""The tones of the states of rows."""
 
 
 @page("/a/{agent}/errors", command="narval errors")
@@ -25,7 +25,7 @@ async def errors_page(visit: Visit) -> Shown:
     values = {
         "rows": [{**row, "bars": bars(row["days"]), "url": _first(visit, row)} for row in rows],
         "every": every,
-        "incident_groups": INCIDENT_GROUPS,
+        "incident_tones": INCIDENT_TONES,
         "here": "/errors",
     }
     return Shown("errors.html", values, rows, follows=Follows(runs=True, elements=True, faults=True))
@@ -60,7 +60,7 @@ async def _incident(visit: Visit, done: list[dict[str, Any]] | None) -> Shown:
         "row": row,
         "bars": bars(row["days"]),
         "is_runs": row["what"] == RUN,
-        "incident_groups": INCIDENT_GROUPS,
+        "incident_tones": INCIDENT_TONES,
         "done": done,
         "here": "/errors",
     }

@@ -12,10 +12,10 @@ LINES = 400
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
-LEVEL_GROUPS = {
+LEVEL_TONES = {
     "debug": "idle", "info": "idle", "warning": "active", "error": "failed", "critical": "failed",
 }  # fmt: skip
-"""The looks of the levels of lines."""
+"""The tones of the levels of lines."""
 
 _RUN = re.compile(r"\brun (\d{1,18})\b")
 
@@ -38,7 +38,7 @@ async def log_page(visit: Visit) -> Shown:
         "left_out": len(lines) - len(shown),
         "level": level,
         "levels": LEVELS,
-        "level_groups": LEVEL_GROUPS,
+        "level_tones": LEVEL_TONES,
         "loggers": sorted({line["logger"] for line in lines}),
         "logger": logger,
         "text": words,

@@ -10,6 +10,7 @@ from lxml import etree
 
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.elements.element import parse
+from narval.operations.text import person
 from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
 from narval.surfaces.web.drawing.provenance import provenance
 from narval.surfaces.web.drawing.svg import drawing
@@ -74,7 +75,7 @@ def came_from(origin: Mapping[str, Any] | None) -> str:
     if origin is None:
         return ""
     people = [
-        f"by {origin['by']}" if origin.get("by") else "",
+        f"by {person(origin)}" if origin.get("by") else "",
         f"from {origin['from']}" if origin.get("from") else "",
     ]
     file = str(origin.get("file") or "")

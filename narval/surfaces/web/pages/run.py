@@ -6,12 +6,16 @@ import asyncio
 import json
 from typing import Any
 
+from narval.errors import NarvalError
 from narval.operations.text import article, shortened
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
 LINES = 100
 """So many lines of its history are on the page of a run, the newest."""
+CALLED = 10
+"""So many of the runs that a run waits for are told of."""
+
 _HEAD = ("seq", "at", "run", "what", "agent")
 _LONGEST = 160
 
@@ -31,8 +35,11 @@ async def run_page(visit: Visit) -> Shown:
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "why": why,
+        "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
+        "called": await called_by(visit, why),
         "history": [told(line) for line in history],
         "callers": [] if visit.live else await callers(visit, shown),
+        "newer": "" if visit.live else await _newer(visit, shown),
         "article": article(shown["kind"]).capitalize(),
         "here": "/runs",
     }
@@ -47,6 +54,29 @@ async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
     if layout is None:
         return None
     return drawing(drawn, layout, lambda part: visit.url(parts + segment(part)))
+
+
+async def _newer(visit: Visit, shown: dict[str, Any]) -> str:
+    """The digest of the version of its definition that is loaded, where that is another; else ""."""
+    try:
+        loaded = await visit.ask("definition", name=shown["name"])
+    except NarvalError:
+        return ""
+    return str(loaded["digest"]) if loaded["digest"] != shown["definition"] else ""
+
+
+async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The runs that a run waits for, by their numbers, with what they wait for themselves; ten at most."""
+    eids = [eid for wait in why["waiting"] for eid in wait.get("runs") or ()][:CALLED]
+    found = await asyncio.gather(
+        *(visit.ask(what, run=eid) for eid in eids for what in ("show", "why")), return_exceptions=True
+    )
+    told = zip(eids, found[::2], found[1::2], strict=True)
+    return {
+        eid: {"run": run, "waiting": why["waiting"]}
+        for eid, run, why in told
+        if isinstance(run, dict) and isinstance(why, dict)
+    }
 
 
 async def callers(visit: Visit, shown: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,12 +7,12 @@ from typing import Any
 from narval.errors import ElementError, RequestError
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
 
-TOKEN_GROUPS = {
+TOKEN_TONES = {
     "active": "active", "delayed": "waiting", "complete": "done", "discarded": "cancelled",
     "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled", "failed": "failed",
     "held": "waiting",
 }  # fmt: skip
-"""The looks of the states of tokens."""
+"""The tones of the states of tokens."""
 
 
 @page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
@@ -81,14 +81,16 @@ async def retry_page(visit: Visit) -> Shown:
     eid, step = visit.path["run"], visit.query.get("step") or None
     run = await visit.ask("show", run=eid)
     planned, problem = None, ""
+    failed = bool(run["error"] and run["error"]["step"])
     try:
         planned = await visit.ask("retry_plan", run=eid, step=step)
     except RequestError as error:
         problem = str(error)
     drawn = await visit.ask("drawn", run=eid)
     values = {"run": run, "planned": planned, "problem": problem, "step": step or "", "here": "/runs"}
+    values["failed"] = failed
     values["parts"] = [part["id"] for part in drawn["parts"] if part["target"]]
-    return Shown("retry.html", values, planned, status=400 if problem else 200)
+    return Shown("retry.html", values, planned, status=400 if problem and (step or failed) else 200)
 
 
 @act("/a/{agent}/runs/{run:int}/retry")
@@ -142,7 +144,7 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
     values = {
         "run": run,
         "tokens": tokens["tokens"],
-        "token_groups": TOKEN_GROUPS,
+        "token_tones": TOKEN_TONES,
         "environment": environment["environment"],
         "problem": problem,
         "here": "/runs",

@@ -31,7 +31,7 @@ async def part_page(visit: Visit) -> Shown:
     run = await visit.ask("show", run=eid)
     log = [] if visit.live else await _lines_during(visit, part.get("calls", []))
     values = {"run": run, "id": visit.path["id"], "part": part, "log": log}
-    values |= {"fall_groups": OUTCOMES, "here": "/runs"}
+    values |= {"fall_tones": OUTCOMES, "here": "/runs"}
     return Shown("part.html", values, part, follows=Follows(run=eid), over=run["phase"] != "active")
 
 

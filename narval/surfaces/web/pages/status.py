@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
+
+PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
+"""The pages of what operations link to; of anything else the page of its own name."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -16,14 +19,15 @@ async def status_page(visit: Visit) -> Shown:
     """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
     status, active, latest, needs = await asyncio.gather(
         visit.ask("status"),
-        visit.ask("runs", state="active", limit=LISTED),
+        visit.ask("runs", state="active", limit=LISTED + 1),
         visit.ask("runs", limit=4 * LISTED),
         visit.ask("attention"),
     )
     ended = [run for run in latest if run["phase"] != "active"][:LISTED]
     values = {
         "status": status,
-        "active": active,
+        "active": active[:LISTED],
+        "more_active": len(active) > LISTED,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
         "attention": len(needs),
@@ -38,5 +42,6 @@ def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
     if not link:
         return ""
     [(what, which)] = list(link.items())[:1]
-    places = {"run": "/runs/{}", "element": "/memory/{}", "page": "/{}"}
-    return visit.url(places[what].format(which)) if what in places else ""
+    if (what, which) == ("page", "status"):
+        return visit.url()
+    return visit.url(PLACES.get(what, f"/{what}/{{}}").format(segment(which)))

@@ -28,11 +28,11 @@ FIELD = "field."
 INPUTS = {"integer": "number", "decimal": "text", "date": "date", "dateTime": "datetime-local"}
 """The types of a browser's inputs by those of fields; `text` for any other of one line."""
 
-ITEM_GROUPS = {
+ITEM_TONES = {
     "offered": "waiting", "claimed": "active", "done": "done", "refused": "cancelled", "expired": "failed",
     "withdrawn": "cancelled",
 }  # fmt: skip
-"""The looks of the states of items."""
+"""The tones of the states of items."""
 
 
 @page("/a/{agent}/work", roles=EVERYBODY, command="narval work")
@@ -47,7 +47,7 @@ async def work_list(visit: Visit) -> Shown:
         "view": view,
         "views": [(name, words) for name, (words, _) in VIEWS.items()],
         "older": older,
-        "item_groups": ITEM_GROUPS,
+        "item_tones": ITEM_TONES,
         "here": "/work",
     }
     links = {"next": older} if older else {}
@@ -73,7 +73,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
         "log": log,
         "inputs": INPUTS,
         "field_prefix": FIELD,
-        "item_groups": ITEM_GROUPS,
+        "item_tones": ITEM_TONES,
         "here": "/work",
     }
     return Shown(

@@ -1,9 +1,9 @@
 // A drawing that can be looked at: larger, smaller, moved, searched, and gone through by keys (M33, M63, M91).
 //
-// .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-GROUP"><title>name: state</title><a href=…>, and
+// .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><title>name: state</title><a href=…>, and
 // arcs, <g id=… data-arc="ID" data-from="ID" data-to="ID" class="arc e-STATE">. "narval:parts" says what changed,
 // "narval:draw" what is shown instead (replay), "narval:now" that the present is shown again; their details are rows
-// [id of an element of SVG, state, group, badge].
+// [id of an element of SVG, state, tone, badge].
 
 const LARGE = 300;         // parts from which a graph opens on what is active or failed
 const FURTHEST = 4;        // pixels a unit
@@ -22,14 +22,14 @@ const dressed = (element, start, name) => {
   element.classList.add(wanted);
 };
 
-const paint = ([id, word, group, badge = ""]) => {
+const paint = ([id, word, tone, badge = ""]) => {
   const element = document.getElementById(id);
   if (!element) return;
   if (!element.matches(PART)) {
-    dressed(element, "e-", group ?? word);
+    dressed(element, "e-", tone ?? word);
     return;
   }
-  dressed(element, "s-", group);
+  dressed(element, "s-", tone);
   put(element.querySelector(".badge"), badge);
   const title = element.querySelector("title");
   element.dataset.name ??= title?.textContent.replace(/: [^:]*$/, "") ?? element.dataset.part;
@@ -377,7 +377,7 @@ const begin = (graph) => {
   view.grow();
   view.fit();
   if (parts.length > LARGE) {
-    const of = OPENS_ON.map((group) => parts.find((part) => part.matches(group))).find(Boolean);
+    const of = OPENS_ON.map((tone) => parts.find((part) => part.matches(tone))).find(Boolean);
     view.scale = 1;
     view.centre(of ?? parts[0]);
   }

@@ -1,7 +1,7 @@
 // The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
-// made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, group, badge]) and
+// made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
 // arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed.
 
 const PAGE = 1000;

@@ -14,7 +14,7 @@ from narval.engines.commands import Command, Watch
 from narval.engines.decision import Decision
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.events import Cancelled, Event, Returned, Signalled, Started
-from narval.engines.graph import Graph, GraphNode, Group
+from narval.engines.graph import Graph, GraphNode, Tone
 from narval.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
 from narval.engines.structure import Finding
 from narval.engines.view import View
@@ -248,9 +248,9 @@ def parts(definition: Countdown, state: CountdownState) -> dict[str, list[dict[s
 
 
 def graph(definition: Countdown, state: CountdownState) -> Graph:
-    group: Group = "active" if state.status == "counting" else "done" if state.over else "idle"
+    tone: Tone = "active" if state.status == "counting" else "done" if state.over else "idle"
     about = {"kind": "count", "target": definition.action, "badge": f"{state.left} left"}
-    node = GraphNode("tick", ("tick",), state.status, group=group, **about)
+    node = GraphNode("tick", ("tick",), state.status, tone=tone, **about)
     return Graph(definition.full_name, (node,))
 
 

@@ -1,0 +1,71 @@
+"""Trial files: results of simulations and explorations, kept in a folder for a day (M42, M57).
+
+A file is named by a hash, never by what was asked; it says until when it counts and for whom.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+KEPT = 86_400.0
+"""Seconds for which a result is kept."""
+
+MOST, MOST_BYTES = 100, 64_000_000
+"""The most results that are kept, and bytes of them: the oldest give way."""
+
+_SUFFIX = ".json"
+
+
+class KeptResult(msgspec.Struct, frozen=True):
+    """A result, for whom it is (None: for all), and until when (seconds since 1970, UTC)."""
+
+    until: float
+    person: str | None
+    answer: dict[str, Any]
+
+
+class TrialFiles:
+    """The results in a folder, which is made when there is one, for the daemon's user alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, key: str, person: str | None, answer: dict[str, Any], now: float) -> None:
+        """Keep a result under a key, and forget those that are over or too many."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        scratch = self._folder / f"{secrets.token_hex(8)}.new"
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(handle, "wb") as file:
+            file.write(msgspec.json.encode(KeptResult(now + KEPT, person, answer)))
+        os.utime(scratch, (now, now))
+        scratch.replace(self._file(key))
+        self._sweep(now)
+
+    def get(self, key: str, person: str | None, now: float) -> dict[str, Any] | None:
+        """The result of a key for a person; None where there is none, or none any more."""
+        try:
+            found = msgspec.json.decode(self._file(key).read_bytes(), type=KeptResult)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return found.answer if found.until > now and found.person == person else None
+
+    def _file(self, key: str) -> Path:
+        return self._folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() + _SUFFIX)
+
+    def _sweep(self, now: float) -> None:
+        """Forget what is over by the time at which it was written, and the oldest beyond the bounds."""
+        bytes_kept = 0
+        files = [(file.stat(), file) for file in self._folder.iterdir() if file.is_file()]
+        files.sort(key=lambda pair: pair[0].st_mtime, reverse=True)
+        for number, (found, file) in enumerate(files):
+            bytes_kept += found.st_size
+            if number >= MOST or bytes_kept > MOST_BYTES or found.st_mtime < now - KEPT:
+                with suppress(FileNotFoundError):
+                    file.unlink()

@@ -1,0 +1,118 @@
+"""The pages that try something out: simulations and what they would change, and explorations (M42, M57)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from narval.errors import ElementError, NarvalError, RequestError
+from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
+from narval.surfaces.web.pages.definitions import shown_definition
+
+FIELDS = (
+    "definition", "scenario", "name", "xml", "elements", "start", "duration", "memory", "edits", "edited",
+)  # fmt: skip
+
+LINES = 1_000
+"""So many lines of a story are on its page; `.json` has all."""
+
+LISTED = 100
+"""So many elements, calls and items are listed of those that a simulation would make."""
+
+
+@page("/a/{agent}/simulate", roles=OPERATORS, command="narval simulate")
+async def simulate_page(visit: Visit) -> Shown:
+    """Ask what is to be simulated: a definition, or a scenario, from when and for how long."""
+    return await _form(visit, {"definition": visit.query.get("definition", "")}, "")
+
+
+@page("/a/{agent}/simulate/{trial}", roles=OPERATORS, command="narval simulate")
+async def trial_page(visit: Visit) -> Shown:
+    """Show the result of a simulation: what would change, and the story."""
+    found = await visit.ask("trial", trial=visit.path["trial"])
+    asked, report = found["asked"], found["report"]
+    lines = report["happened"][:LINES]
+    given = {name: asked[name] or "" for name in ("definition", "start", "duration", "memory")}
+    scenario = asked["scenario"] or ""
+    given["scenario" if scenario.lstrip().startswith("<") else "name"] = scenario
+    given["xml"] = "\n".join(asked["elements"])
+    if asked["edited"]:
+        given |= {"edits": asked["definition"], "edited": next(iter(asked["edited"].values()))}
+    values = {
+        "trial": found["trial"],
+        "asked": asked,
+        "report": report,
+        "changes": report["changes"],
+        "days": [(day, list(found)) for day, found in groupby(lines, lambda line: line["at"][:10])],
+        "left_out": len(report["happened"]) - len(lines),
+        "given": {name: given.get(name, "") for name in FIELDS},
+        "names": await visit.ask("scenarios"),
+        "listed": LISTED,
+        "here": "/simulate",
+    }
+    return Shown("trial.html", values, report)
+
+
+@act("/a/{agent}/definitions/{name}/explore")
+async def explore(visit: Visit) -> Redirect | Shown:
+    """Have a definition explored, and lead to its page, which shows the findings (M42)."""
+    kind, name = visit.fields.get("kind"), visit.path["name"]
+    try:
+        await visit.act("explore", kind=kind, name=name)
+    except RequestError as error:
+        return await shown_definition(visit, name, kind, str(error))
+    return Redirect(visit.url(f"/definitions/{segment(name)}", kind=kind))
+
+
+@act("/a/{agent}/simulate")
+async def simulate(visit: Visit) -> Redirect | Shown:
+    """Simulate, within the time that a simulation may take, and lead to the result."""
+    given = {name: visit.fields.get(name) for name in FIELDS}
+    try:
+        done = await visit.act("simulate", **await _asked(visit, given))
+    except (RequestError, ElementError) as error:
+        return await _form(visit, given, str(error))
+    return Redirect(visit.url(f"/simulate/{done['trial']}"))
+
+
+async def _asked(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of the operation, from the fields of the form. Raises NarvalError."""
+    asked: dict[str, Any] = {name: given[name].strip() or None for name in ("start", "duration")}
+    scenario = given["scenario"].strip() or given["name"].strip()
+    if given["definition"].strip():
+        eids = [int(text) for text in given["elements"].replace(",", " ").split() if text.isdecimal()]
+        texts = [(await visit.ask("element", eid=eid))["xml"] for eid in eids]
+        texts += [given["xml"]] if given["xml"].strip() else []
+        asked["definition"] = given["definition"].strip()
+        asked["elements"] = [text.encode("utf-8", "surrogatepass") for text in texts]
+        asked["memory"] = given["memory"] or "now"
+    if scenario:
+        asked["scenario"] = scenario
+    if given["edits"]:
+        path, text = await _file(visit, given["edits"])
+        if path and given["edited"].splitlines() != text.splitlines():
+            asked["edited"] = {path: "\n".join(given["edited"].splitlines()) + "\n"}
+    return asked
+
+
+async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+    """The form, as it was filled in."""
+    fields = {name: given.get(name, "") for name in FIELDS}
+    if fields["definition"] and not fields["edits"]:
+        path, fields["edited"] = await _file(visit, fields["definition"])
+        fields["edits"] = fields["definition"] if path else ""
+    names = await visit.ask("scenarios")
+    values = {"given": fields, "names": names, "problem": problem, "here": "/simulate"}
+    return Shown("simulate.html", values, names, status=400 if problem else 200)
+
+
+async def _file(visit: Visit, name: str) -> tuple[str, str]:
+    """The path and text of the file of a definition; empty where there is none to edit."""
+    try:
+        found = await visit.ask("definition", name=name)
+    except NarvalError:
+        return "", ""
+    if not found["path"].endswith(".xml") or "modules" in found["path"].split("/") or not found["file"]:
+        return "", ""
+    return found["path"], found["file"]["text"]

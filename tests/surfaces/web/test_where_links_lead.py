@@ -1,0 +1,105 @@
+"""Where pages lead: each link to a page that is there, and from what waits to what it waits for."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from urllib.parse import urljoin
+
+import pytest
+
+from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, make_show
+
+MORE = """\
+<cookbook group="more">
+  <recipe group="more" name="asks" start_step="ask" end_step="ask">
+    <step id="ask" type="work" target="show.judge"/>
+  </recipe>
+  <recipe group="talk" name="nothing" start_step="a" end_step="a">
+    <step id="a" type="action" target="talk.nothing"/>
+  </recipe>
+</cookbook>
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesOfHome]:
+    """The pages of a home with a recipe that asks a person, and one that has the name of an action."""
+    home = make_show(tmp_path_factory.mktemp("links") / "home")
+    (home.path / "recipes" / "more.xml").write_text(MORE)
+    with at_work(home), browsing(home) as pages:
+        yield pages
+
+
+@pytest.fixture(scope="module")
+def asking(pages: PagesOfHome) -> int:
+    """A plan that waits for an answer of a person."""
+    return pages.start("more.asks")
+
+
+def item_of(pages: PagesOfHome, run: int) -> int:
+    return int(pages.ask("why", run=run)["waiting"][0]["runs"][0])
+
+
+def test_M13_each_thing_that_needs_attention_leads_to_a_page(pages: PagesOfHome, asking: int) -> None:
+    pages.over("demo.fail")
+    text = pages.shows("/", "waits for people")
+    needs = re.findall(r"<li>(.*?)</li>", text.split("live_needs")[1].split("</ul>")[0])
+    assert len(needs) >= 3
+    for need in needs:
+        (url,) = re.findall(r'href="([^"]*)"', need)
+        assert pages.get("/" + url).status_code == 200, need
+    assert f'href="{BASE}/work/{item_of(pages, asking)}"' in text
+
+
+def test_M14_runs_are_told_by_kind(pages: PagesOfHome, asking: int) -> None:
+    text = pages.shows("/", f'href="{BASE}/runs?kind=work">work</a>')
+    counts = pages.ask("status")["kinds"]["work"]
+    assert f"{counts['active']} active" in text.split("kind=work")[1]
+    assert f"/runs/{item_of(pages, asking)}" in pages.shows("/runs", kind="work")
+
+
+def test_M29_a_run_tells_what_the_runs_that_it_waits_for_wait_for(pages: PagesOfHome, asking: int) -> None:
+    item = item_of(pages, asking)
+    shown = pages.shows(
+        f"/runs/{asking}", "of show.judge", "waits for a person", f'href="{BASE}/work/{item}"'
+    )
+    assert "what has changed</a>" not in shown
+    pages.shows(f"/runs/{item}", f'href="{BASE}/work/{item}"')
+
+
+def test_M41_of_several_definitions_of_a_name_that_which_can_be_run_is_shown(pages: PagesOfHome) -> None:
+    pages.shows("/definitions/talk.nothing", "recipes/more.xml")
+    pages.shows("/definitions/talk.nothing", "modules/talk.py", kind="action")
+
+
+def test_M37_of_a_run_in_which_nothing_failed_a_part_is_asked_for(pages: PagesOfHome) -> None:
+    run = pages.over("talk.nothing")
+    shown = pages.shows(f"/runs/{run}/retry", "say from which it is to be retried")
+    assert "the part that failed" not in shown
+    assert pages.get(f"/runs/{run}/retry", step="nowhere").status_code == 400
+
+
+def test_M8_no_link_of_any_page_leads_nowhere(pages: PagesOfHome, asking: int) -> None:
+    waiting, seen = [(f"/{BASE}/", "")], set[str]()
+    while waiting and len(seen) < 400:
+        path, found_on = waiting.pop()
+        answer = pages.get(path)
+        assert answer.status_code in (200, 303), (path, found_on)
+        for link in re.findall(r'<a [^>]*href="([^"#]+)', answer.text):
+            url = "/" + urljoin(path[1:], html.unescape(link))
+            if url not in seen and not url.startswith(("//sessions", "//static", f"/{BASE}/simulate")):
+                seen.add(url)
+                waiting.append((url, path))
+    assert len(seen) > 40
+
+
+def test_M29_a_run_says_that_a_newer_version_is_loaded(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "more.xml"
+    run = pages.over("talk.nothing")
+    file.write_text(MORE.replace('id="a"', 'id="b"').replace('step="a"', 'step="b"'))
+    pages.ask("reload")
+    shown = pages.shows(f"/runs/{run}", "what has changed</a>")
+    (url,) = re.findall(r'href="([^"]*/diff[^"]*)"', shown)
+    pages.shows(html.unescape(url).removeprefix(BASE), "step id=&#34;b&#34;")
