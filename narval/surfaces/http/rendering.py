@@ -49,7 +49,7 @@ def environment(package: str) -> Environment:
         "age": age, "ahead": ahead, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
-        "fault_line": text.fault_line, "query": urlencode, "person": text.person,
+        "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
     }  # fmt: skip
     return made
 
@@ -106,6 +106,14 @@ def _blocks(
 def _empty(context: Context) -> Iterator[str]:
     """A block with nothing in it."""
     yield ""
+
+
+def leads(drawn: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The arcs that leave each part of a graph, by its id."""
+    found: dict[str, list[Any]] = {}
+    for arc in drawn["arcs"]:
+        found.setdefault(arc["from"], []).append(arc)
+    return found
 
 
 # --- words --------------------------------------------------------------------------------------------------

@@ -56,7 +56,9 @@ class TestRuns:
         (called,) = [run["eid"] for run in pages.ask("runs", name="show.stages", state="active", limit=1)]
         pages.shows(f"/runs/{caller}/cancel", f"{BASE}/runs/{called}")
         assert pages.does(f"/runs/{caller}/cancel", reason="not wanted") == f"/runs/{caller}"
-        text = pages.shows(f"/runs/{caller}", "by ann: not wanted", "reason=not wanted by=ann")
+        text = pages.shows(
+            f"/runs/{caller}", "by ann (web, session 1): not wanted", "reason=not wanted by=ann"
+        )
         assert "actor=" not in text.partition("reason=not wanted")[2].partition("</tr>")[0]
         pages.shows(f"/runs/{caller}/cancel", "It is over already")
         again = pages.post(f"/runs/{caller}/cancel")

@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
-from narval.surfaces.web.pages.run import drawing_of
+from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
     "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
@@ -70,6 +70,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         "explored": explored,
         "findings": findings,
         "drawn": drawn,
+        "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
         "problem": problem,
         "here": "/definitions",

@@ -11,9 +11,12 @@ from narval.operations.text import article, shortened
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
-LINES = 100
+LINES = 30
 """So many lines of its history are on the page of a run, the newest."""
-CALLED = 10
+TABLED = 300
+"""A graph of more parts has its table only where that is asked for."""
+
+CALLED = 3
 """So many of the runs that a run waits for are told of."""
 
 _HEAD = ("seq", "at", "run", "what", "agent")
@@ -34,6 +37,7 @@ async def run_page(visit: Visit) -> Shown:
         "run": shown,
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
+        "tabled": is_tabled(visit, drawn),
         "why": why,
         "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
@@ -54,6 +58,11 @@ async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
     if layout is None:
         return None
     return drawing(drawn, layout, lambda part: visit.url(parts + segment(part)))
+
+
+def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
+    """True if a page has the table of a graph beside it: of a large one a page of its own has (M84)."""
+    return len(drawn["parts"]) <= TABLED or visit.query.get("as") == "table"
 
 
 async def _newer(visit: Visit, shown: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from narval.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
 from narval.surfaces.web.drawing.waterfall import OUTCOMES, waterfall
-from narval.surfaces.web.pages.run import drawing_of, told
+from narval.surfaces.web.pages.run import drawing_of, is_tabled, told
 
 LINES = 100
 """So many lines of history are on a page."""
@@ -116,6 +116,7 @@ async def replay_page(visit: Visit) -> Shown:
     values = {
         "run": run,
         "drawn": drawn,
+        "tabled": is_tabled(visit, drawn),
         "drawing": await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "at": here,
         "first": seqs[0] if seqs else here,
