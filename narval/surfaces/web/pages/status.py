@@ -13,6 +13,9 @@ LISTED = 12
 PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
 """The pages of what operations link to; of anything else the page of its own name."""
 
+GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
+"""The looks of what needs attention."""
+
 
 @page("/a/{agent}/", command="narval status")
 async def status_page(visit: Visit) -> Shown:
@@ -30,6 +33,7 @@ async def status_page(visit: Visit) -> Shown:
         "more_active": len(active) > LISTED,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
+        "grave_groups": GRAVE_GROUPS,
         "attention": len(needs),
         "here": "/",
     }
