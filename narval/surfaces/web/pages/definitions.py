@@ -10,8 +10,8 @@ from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
-    "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
-    "note": {"tone": "waiting", "state": "noted", "badge": "!"},
+    "error": {"tone": "failed", "state": "cannot be"},
+    "note": {"tone": "waiting", "state": "noted"},
 }
 """The looks of parts of which an exploration found something, by how grave it is (M42)."""
 
