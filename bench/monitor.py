@@ -71,7 +71,8 @@ class Pages:
         self._open: list[asyncio.Task[None]] = []
         self.frames = 0
 
-    def _secret(self, number: int) -> str:
+    def secret(self, number: int) -> str:
+        """The secret of the session in which a page of this number is followed."""
         while len(self._secrets) <= number // 4:
             secret = self._sessions.log_in(self._sessions.new_link(self._person), self._person, "operator")
             assert secret is not None
@@ -81,7 +82,7 @@ class Pages:
     async def _asked(self, path: str, number: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nConnection: close\r\n"
-        writer.write(f"{head}Cookie: {WebPlace(self.port).cookie}={self._secret(number)}\r\n\r\n".encode())
+        writer.write(f"{head}Cookie: {WebPlace(self.port).cookie}={self.secret(number)}\r\n\r\n".encode())
         return reader, writer
 
     async def first_byte(self, path: str) -> float:
@@ -156,6 +157,7 @@ async def measure(folder: Path, client: Client, daemon: int, count: int, seconds
         await pages.open(walk.runs)
         each, web = await walk.costs(seconds, everyone)
         frames = pages.frames
+        await asyncio.sleep(REST)  # until all pages show what is
         woken = programs.wake_ups([daemon])
         await asyncio.sleep(REST)
         woken = programs.wake_ups([daemon]) - woken

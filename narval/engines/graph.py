@@ -19,14 +19,14 @@ Tone = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
 """The sorts of states that all kinds have, by which a part is drawn (M33)."""
 
 
-class TokenMark(msgspec.Struct, frozen=True):
+class TokenMark(msgspec.Struct, frozen=True, gc=False):
     """A token on a node."""
 
     label: str
     status: str
 
 
-class GraphNode(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True, gc=False):
     """A part of a run: `id` is what `explain` takes, `status` the word of its kind, `tone` what it comes to.
 
     `label` is lines of text, the first of them its name: they are those of the definition, so that nothing
@@ -49,7 +49,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     badge: str = ""
 
 
-class GraphEdge(msgspec.Struct, frozen=True):
+class GraphEdge(msgspec.Struct, frozen=True, gc=False):
     """A way from one node to another; `badge` is what alters of its text."""
 
     start: str

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.dialects import postgresql
 
 import narval
 from narval.errors import RequestError
-from tests.surfaces.cli.command_line import data, well
+from narval.operations.runs import replaying
+from narval.operations.runs.drawing import graph_of
+from narval.runtime.agent import run as runs
+from narval.runtime.store.reading import Tables
+from narval.runtime.store.tables import statements
+from narval.runtime.system import time_slice
+from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
 
 MODULE = """
@@ -143,3 +151,98 @@ def test_M27_M34_M37_the_command_line_has_them(tmp_path: Path) -> None:
     assert data(home, "retry", run, "--dry")["from"] == "two"
     assert [row["eid"] for row in data(home, "runs", "--error", "ValueError", "--text", "ground")] == [run]
     assert data(home, "runs", "--since", "2999-01-01") == []
+
+
+# --- what it costs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, int]]:
+    """An agent on a disk that saves the state of a run each fifty entries, and a run that was told much."""
+    monkeypatch.setattr(runs, "SNAPSHOT_AFTER", 50)
+    home = make_home(tmp_path / "home")
+    with narval.open(home) as agent:
+        run = agent.start("demo.await")
+        for number in range(220):
+            agent.signal(run, f"s{number}")
+        yield agent, run
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of rows that the database has given, one for each time it was asked for some."""
+    counts: list[int] = []
+    stream = Tables.stream
+
+    def counted(self: Tables, name: str, *given: Any) -> Iterator[list[Any]]:
+        for rows in stream(self, name, *given):
+            counts.append(len(rows))
+            yield rows
+
+    monkeypatch.setattr(Tables, "stream", counted)
+    return counts
+
+
+def test_M34_a_late_page_begins_at_the_state_that_is_kept(told: tuple[Any, int], read: list[int]) -> None:
+    agent, run = told
+    whole = agent.ask("replay", run=run)
+    read.clear()
+    late = agent.ask("replay", run=run, after=whole["entries"][-10]["seq"])
+    assert sum(read) <= 1 + 50
+    assert late["entries"] == whole["entries"][-9:]
+    assert (late["first"], late["whole"]) == (whole["first"], True)
+    assert moved(late, []) == moved(whole, whole["entries"][:-9])
+
+
+def test_M34_between_two_graphs_the_loop_may_do_something_else(
+    agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = failed(agent)
+    drawn, most, turns = graph_of, 0, 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal most, turns
+        turns, most = turns + 1, max(most, turns + 1)
+        return drawn(*given)
+
+    async def beside(task: asyncio.Task[Any]) -> None:
+        nonlocal turns
+        while not task.done():
+            turns = 0
+            await asyncio.sleep(0)
+
+    async def both() -> Any:
+        task = asyncio.ensure_future(replaying.replay(agent.daemon, run))
+        await beside(task)
+        return await task
+
+    monkeypatch.setattr(time_slice, "SLICE", 0.0)
+    monkeypatch.setattr(replaying, "graph_of", counted)
+    assert len(agent.runner.run(both())["entries"]) > 2
+    assert most == 1
+
+
+@pytest.mark.parametrize("before", [None, 150])
+def test_M86_a_page_of_a_long_history_costs_what_it_shows(
+    told: tuple[Any, int], read: list[int], before: int | None
+) -> None:
+    agent, run = told
+    lines = [line for line in agent.history(run) if before is None or line["seq"] < before]
+    read.clear()
+    assert agent.ask("history", run=run, limit=40, before=before) == lines[:-41:-1]
+    assert sum(read) <= 50
+
+
+def test_M86_lines_after_one_are_read_from_there(told: tuple[Any, int], read: list[int]) -> None:
+    agent, run = told
+    lines = agent.history(run)
+    for last in (lines[-1], lines[-2], lines[-9]):
+        read.clear()
+        after = [line for line in lines if line["seq"] > last["seq"]]
+        assert agent.ask("history", run=run, after=last["seq"]) == after
+        assert sum(read) <= 10
+
+
+def test_M86_a_server_is_asked_for_no_more_rows_than_a_page_has() -> None:
+    known = statements(postgresql.dialect(paramstyle="format"))
+    assert {known[name].split()[-4] for name in ("entries of run", "entries before")} == {"LIMIT"}

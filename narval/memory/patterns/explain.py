@@ -8,6 +8,7 @@ part that cannot be taken apart is named whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lxml import etree
@@ -107,15 +108,21 @@ class PatternParts(NamedTuple):
         return compiled(text, self.namespaces)(at, **self.nodes)
 
 
+@lru_cache(maxsize=128)
+def _tree(text: str) -> Expression | None:
+    """The syntax tree of a pattern, which is tried on many elements; None where it has none."""
+    try:
+        return parse(text)
+    except ExpressionError:
+        return None
+
+
 class Explainer:
     """The search for the part of a pattern by which it does not match."""
 
     def __init__(self, parts: PatternParts) -> None:
         self.parts, self.text = parts, parts.text
-        try:
-            self.tree: Expression | None = parse(self.text)
-        except ExpressionError:
-            self.tree = None
+        self.tree = _tree(self.text)
 
     @property
     def weight(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from narval.engines.engine import Conceals
@@ -20,6 +20,9 @@ from narval.source.secrets import hide_secrets
 
 NEWEST = 2**63 - 1
 """No line has a greater number."""
+
+AT_ONCE = 50
+"""So many entries are read at once where the newest lines are wanted; most have several."""
 
 
 @operation("read")
@@ -61,13 +64,17 @@ def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
     """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`; secrets are hidden."""
-    return [line for row in store.journal(run) for line in lines_of(row) if line["seq"] > after]
+    begun = store.journal(run, before=after + 1, most=1) if after > 0 else ()  # its last lines may be later
+    rows = chain(begun, store.journal(run, after))
+    return [line for row in rows for line in lines_of(row) if line["seq"] > after]
 
 
 def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
     """The lines of a run before a number, the newest first, read as they are wanted."""
-    for row in store.journal(run, before=before):
-        yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+    while rows := list(store.journal(run, before=before, most=AT_ONCE)):
+        for row in rows:
+            yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+        before = rows[-1].seq
 
 
 def lines_of(row: JournalRow) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from narval.engines.engine import Engine
@@ -11,7 +12,7 @@ from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
 from narval.operations.registry import operation
 from narval.operations.runs.drawing import LONGEST, arc_ids, graph_of
-from narval.runtime.agent.history import Unfolded, unfolding
+from narval.runtime.agent.history import Beginning, Unfolded, beginning, unfolding
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.system.time_slice import TimeSlice
 from narval.source.secrets import without_secrets
@@ -20,7 +21,7 @@ MOST = 1000
 """So many entries are told in one answer."""
 
 Row = dict[str, Any]
-Stands = dict[str, dict[str, list[Any]]]
+Parts = tuple[GraphNode | GraphEdge, ...]
 
 
 @operation("read")
@@ -36,66 +37,83 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     found = find_run(daemon, run)
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
-    engine, time_slice, entries = found.engine, TimeSlice(), list[Row]()
     answer: Row = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
-    base: Stands = {"parts": {}, "arcs": {}}
-    now = base
+    entries = list[Row]()
+    base: Parts | None = None
     try:
-        for entry in unfolding(daemon.agent, found):
-            await time_slice.yield_if_due()
-            if answer["first"] is None:
-                answer |= {"first": entry.first, "whole": entry.lines[0]["what"] == "Started"}
-            if entry.lines[-1]["seq"] <= after:
-                _apply(engine, entry)
-                continue
+        begun = beginning(daemon.agent, found, after)
+        answer |= {"first": begun.first, "whole": begun.whole}
+        pictures = _Pictures(found.engine, begun)
+        for entry in unfolding(daemon.agent, found, begun.reached, after):
+            await pictures.time_slice.yield_if_due()
+            if entry.lines and base is None:
+                base = await pictures.taken()
             if len(entries) == min(limit, MOST):
                 answer["more"] = True
                 break
-            if not entries:
-                base = now = _stands(engine, entry)
-            _apply(engine, entry)
-            then = _stands(engine, entry) if entry.changes else now
-            entries.append(_told(entry) | _differences(now, then))
-            now = then
+            before = pictures.last
+            pictures.apply(entry)
+            if entry.lines:
+                then = await pictures.taken() if entry.changes else before
+                entries.append(_told(entry.lines) | _differences(before, then))
+        if base is None:
+            base = await pictures.taken()
     except UnreadableError as error:
         answer["fault"] = str(error)
-    return {**answer, **_differences({}, base), "entries": entries}
+    return {**answer, **_differences((), base or ()), "entries": entries}
 
 
-def _apply(engine: Engine, entry: Unfolded) -> None:
-    for change in entry.changes:
-        engine.apply(entry.state, change)
+class _Pictures:
+    """The graphs of a run as its entries are applied, one after another; `last` are the parts of the one that
+    was taken last. Between two of them the loop does something else where that is due.
+    """
+
+    def __init__(self, engine: Engine, begun: Beginning) -> None:
+        self._engine, self._begun = engine, begun
+        self.time_slice = TimeSlice()
+        self.last: Parts = ()
+
+    def apply(self, entry: Unfolded) -> None:
+        """Let the state be what it was after an entry."""
+        for change in entry.changes:
+            self._engine.apply(self._begun.state, change)
+
+    async def taken(self) -> Parts:
+        """The parts and arcs as the state shows them now."""
+        await self.time_slice.yield_if_due()
+        self.last = graph_of(self._engine, self._begun.definition, self._begun.state).parts
+        return self.last
 
 
-def _stands(engine: Engine, entry: Unfolded) -> Stands:
-    """The way that each part and each arc stands, by its id."""
-    graph = graph_of(engine, entry.definition, entry.state)
-    nodes = (part for part in graph.parts if isinstance(part, GraphNode))
-    edges = [part for part in graph.parts if isinstance(part, GraphEdge)]
-    return {
-        "parts": {node.id: [node.status, node.tone, clipped(node.badge, LONGEST)] for node in nodes},
-        "arcs": {id: [edge.kind, edge.badge] for id, edge in zip(arc_ids(edges), edges, strict=True)},
-    }
-
-
-def _differences(before: Stands, then: Stands) -> Row:
+def _differences(before: Parts, then: Parts) -> Row:
     """The parts and arcs that stand otherwise than before, each with its id and how it stands."""
-    return {
-        key: [[id, *stand] for id, stand in stands.items() if before.get(key, {}).get(id) != stand]
-        for key, stands in then.items()
-    }
+    found: Row = {"parts": [], "arcs": []}
+    arcs = arc_ids([part for part in then if isinstance(part, GraphEdge)])
+    for old, new in zip_longest(before, then):
+        arc = next(arcs) if isinstance(new, GraphEdge) else ""
+        if new == old:
+            continue
+        if isinstance(new, GraphEdge):
+            found["arcs"].append([arc, new.kind, new.badge])
+        elif new is not None and (not isinstance(old, GraphNode) or _stands(old) != _stands(new)):
+            found["parts"].append(_stands(new))
+    return found
 
 
-def _told(entry: Unfolded) -> Row:
+def _stands(node: GraphNode) -> list[str]:
+    return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
+
+
+def _told(lines: list[Row]) -> Row:
     """An entry in a line of words, with its last line, its moment and its mark."""
-    event = entry.lines[0]
+    event = lines[0]
     what, mark = _words(event), "signal" if event["what"] in ("Signalled", "Cancelled") else ""
-    end = next((line for line in entry.lines[1:] if line["what"] == "Finish"), None)
+    end = next((line for line in lines[1:] if line["what"] == "Finish"), None)
     if end is not None:
         what += f"; the run is {end['state']}"
     if event.get("problem") or (end is not None and end["phase"] == "failed"):
         mark = "error"
-    return {"seq": entry.lines[-1]["seq"], "at": moment(event["at"]), "what": what, "mark": mark}
+    return {"seq": lines[-1]["seq"], "at": moment(event["at"]), "what": what, "mark": mark}
 
 
 def _words(event: Row) -> str:

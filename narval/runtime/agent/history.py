@@ -18,7 +18,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.replay import definition_of
 from narval.runtime.agent.run import Run
 from narval.runtime.store import codec
-from narval.runtime.store.batch import JournalRow
+from narval.runtime.store.batch import JournalRow, SnapshotRow
 
 
 class RunAt(NamedTuple):
@@ -61,7 +61,7 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     definition = definition_of(agent, run)
     rows = list(agent.store.journal(run.eid))
     if not rows:
-        raise RequestError(f"run {run.eid} of {run.name} has no history yet")
+        raise _no_history(run)
     lines = [line for row in rows for line in _lines(agent, run, row)]
     state, after = _basis(agent, run, definition, lines, seq)
     reached, finish, ended = lines[0], None, None
@@ -82,33 +82,52 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
-class Unfolded(NamedTuple):
-    """One entry of the history of a run: its lines as fields, the first of them the event, and the changes
-    that are yet to be applied to the state, which is as it was before.
+class Beginning(NamedTuple):
+    """The state of a run from which its entries after line `reached` go on; it can be shown from line `first`
+    on, which is its own beginning where it is `whole`.
     """
 
-    first: int
-    lines: list[dict[str, Any]]
     definition: Any
     state: Any
+    first: int
+    whole: bool
+    reached: int
+
+
+def beginning(agent: AgentState, run: Run, after: int) -> Beginning:
+    """The latest state that is kept of a run, and shows it no later than after line `after`; of a run whose
+    first entries are no longer kept, that of its snapshot. Raises RequestError where there is nothing to go
+    by, UnreadableError.
+    """
+    definition, oldest = definition_of(agent, run), next(agent.store.journal(run.eid, most=1), None)
+    if oldest is None:
+        raise _no_history(run)
+    lines = list(_lines(agent, run, oldest))
+    state, reached = _basis(agent, run, definition, lines, None)
+    first, is_whole = reached or lines[0].seq, not reached
+    saved = agent.store.snapshot(run.eid) if is_whole and after > first else None
+    if saved is not None and saved.seq <= after:
+        state, reached = _saved(agent, run, saved), saved.seq
+    return Beginning(definition, state, first, is_whole, reached)
+
+
+class Unfolded(NamedTuple):
+    """One entry of the history of a run: its lines as fields, the first of them the event, and its changes;
+    of one that is not told there are no lines.
+    """
+
+    lines: list[dict[str, Any]]
     changes: list[Any]
 
 
-def unfolding(agent: AgentState, run: Run) -> Iterator[Unfolded]:
-    """The entries of a run, read as they are wanted, from line `first` on, from which it can be shown; who
-    asks applies the changes of one before the next. Raises RequestError where there is nothing to go by,
-    UnreadableError.
+def unfolding(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[Unfolded]:
+    """The entries of a run after line `reached`, read as they are wanted; those up to line `after` are not
+    told. Raises UnreadableError.
     """
-    definition, state, first, after = definition_of(agent, run), None, 0, 0
-    for row in agent.store.journal(run.eid):
-        lines = list(_lines(agent, run, row))
-        if state is None:
-            state, after = _basis(agent, run, definition, lines, None)
-            first = after or lines[0].seq
-        if lines[-1].seq <= after:
-            continue
-        changes = [line.change for line in lines if line.change is not None and line.seq > after]
-        yield Unfolded(first, [line.fields for line in lines], definition, state, changes)
+    for row in agent.store.journal(run.eid, reached):
+        entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
+        is_told = row.seq + entry.lines - 1 > after
+        yield Unfolded(codec.describe_entry(row.data, None, row.seq) if is_told else [], entry.changes)
 
 
 def _basis(
@@ -131,8 +150,15 @@ def _basis(
         raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{kept}")
     if snapshot is None:
         return run.engine.begin(run.eid, definition), 0
-    found = codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent))
-    return found.state, snapshot.seq
+    return _saved(agent, run, snapshot), snapshot.seq
+
+
+def _saved(agent: AgentState, run: Run, snapshot: SnapshotRow) -> Any:
+    return codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent)).state
+
+
+def _no_history(run: Run) -> RequestError:
+    return RequestError(f"run {run.eid} of {run.name} has no history yet")
 
 
 def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:

@@ -39,7 +39,7 @@ from narval.runtime.store.reading import DatabaseAgent, Driver, Tables, kept_ele
 from narval.runtime.store.rows import ElementRow, LastRow, number
 from narval.runtime.store.sql import driver_of, open_database, version_of
 from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
-from narval.runtime.store.store import AgentStore, Store
+from narval.runtime.store.store import ALL, AgentStore, Store
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
@@ -111,10 +111,13 @@ class _AgentLook(DatabaseAgent):
         super().__init__(tables, agent)
         self._decided = decided
 
-    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
         """The entries of a run."""
-        both = super().journal(run, after, before), self._decided.journal(run, after, before)
-        return chain(*(both if before is None else reversed(both)))
+        asked = run, after, before, most
+        both = super().journal(*asked), self._decided.journal(*asked)
+        return islice(chain(*(both if before is None else reversed(both))), most)
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

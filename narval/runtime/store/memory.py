@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +26,7 @@ from narval.runtime.store.batch import (
 from narval.runtime.store.codec import encode_entry
 from narval.runtime.store.letters import VolatileLetters
 from narval.runtime.store.statements import DEFAULT_NAME, new_agent
-from narval.runtime.store.store import AgentStore, Store
+from narval.runtime.store.store import ALL, AgentStore, Store
 
 
 class AlwaysNew(AgentStore):
@@ -119,11 +120,14 @@ class VolatileAgent(AlwaysNew):
         """All runs, oldest first."""
         return sorted(map(RunRow._make, self._runs.values()), key=attrgetter("eid"))
 
-    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
         """The entries of a run."""
         advances, of = self._journals.get(run, []), attrgetter("seq")
         newer = advances[bisect_right(advances, after, key=of) :] if before is None else []
-        for entry in newer or reversed(advances[: bisect_left(advances, before or 0, key=of)]):
+        older = reversed(advances[: bisect_left(advances, before or 0, key=of)])
+        for entry in islice(newer or older, most):
             data = encode_entry(entry.event, entry.changes, entry.commands)
             yield JournalRow(run, entry.seq, entry.event.at, data)
 

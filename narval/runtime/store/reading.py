@@ -32,7 +32,7 @@ from narval.runtime.store.rows import (
     typed,
 )
 from narval.runtime.store.sqlite import trouble
-from narval.runtime.store.store import AgentStore, RunHistory
+from narval.runtime.store.store import ALL, AgentStore, RunHistory
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -184,10 +184,12 @@ class DatabaseAgent(AgentStore):
         """All runs, oldest first."""
         return self._all(RunRow, "runs")
 
-    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
         """The entries of a run."""
         asked = ("entries of run", run, after) if before is None else ("entries before", run, before)
-        for rows in self._tables.stream(asked[0], self.agent, *asked[1:]):
+        for rows in self._tables.stream(asked[0], self.agent, *asked[1:], most):
             yield from typed(JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
 
     def snapshot(self, run: int) -> SnapshotRow | None:

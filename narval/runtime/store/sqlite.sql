@@ -442,12 +442,14 @@ WHERE runs.agent = ? AND runs.eid < ? ORDER BY runs.eid DESC;
 -- name: entries of run
 SELECT journal.run, journal.seq, journal.at, journal.data
 FROM journal
-WHERE journal.agent = ? AND journal.run = ? AND journal.seq > ? ORDER BY journal.line;
+WHERE journal.agent = ? AND journal.run = ? AND journal.seq > ? ORDER BY journal.line
+ LIMIT ? OFFSET 0;
 
 -- name: entries before
 SELECT journal.run, journal.seq, journal.at, journal.data
 FROM journal
-WHERE journal.agent = ? AND journal.run = ? AND journal.seq < ? ORDER BY journal.line DESC;
+WHERE journal.agent = ? AND journal.run = ? AND journal.seq < ? ORDER BY journal.line DESC
+ LIMIT ? OFFSET 0;
 
 -- name: snapshot
 SELECT snapshots.run, snapshots.seq, snapshots.data

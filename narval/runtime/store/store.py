@@ -32,6 +32,10 @@ Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
 
 
+ALL = 2**63 - 1
+"""So many rows that there are no more."""
+
+
 class RunHistory(NamedTuple):
     """The last state kept of a run, and the entries since."""
 
@@ -74,9 +78,11 @@ class HistoryReader(Protocol):
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
 
-    def journal(self, run: int, after: int = 0, before: int | None = None) -> Iterator[JournalRow]:
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
         """The entries of a run that begin after a line, oldest first; or those that begin before one, newest
-        first. They are read as they are wanted.
+        first; `most` of them. They are read as they are wanted, but for a server, which gives all at once.
         """
 
     def snapshot(self, run: int) -> SnapshotRow | None:

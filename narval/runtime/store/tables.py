@@ -159,7 +159,7 @@ def _reading() -> dict[str, Statement]:
     """The queries of the readers, of one agent each; None as a parameter that narrows leaves all in."""
     versions, of = definitions.c, journal.c
     of_versions = _with_texts(definitions, "loaded", "kind", "name")
-    entries = _all(journal).where(_is(of.run))
+    entries = _all(journal).where(_is(of.run)).limit(bindparam("most")).offset(literal_column("0"))
     return {
         "agent": select(*agents.columns).where(_is(agents.c.agent)),
         "agents": select(*agents.columns).order_by(agents.c.agent),

@@ -17,6 +17,9 @@ log = logging.getLogger("narval.web")
 PACE = 0.25
 """Seconds between two times that a page is made."""
 
+REST = 3
+"""A page rests so many times as long as it took to be made: many that change at once share what there is."""
+
 Making = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
 """Makes a page anew: the handler's answer, and the content of its live regions by name."""
 
@@ -93,7 +96,7 @@ class FollowedPage:
             begun = loop.time()
             await self._make()
             took = loop.time() - begun
-            await asyncio.sleep(max(PACE - took, took))
+            await asyncio.sleep(max(PACE - took, REST * took))
 
     async def _make(self) -> None:
         turn = self._turn()

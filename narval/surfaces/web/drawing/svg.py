@@ -37,17 +37,12 @@ class DrawnPart(msgspec.Struct, frozen=True):
     @property
     def left(self) -> float:
         """The left edge."""
-        return _place(self.box.x - self.box.width / 2)
-
-    @property
-    def right(self) -> float:
-        """The right edge of its badge."""
-        return _place(self.box.x + self.box.width / 2 - 8)
+        return round(self.box.x - self.box.width / 2, 1)
 
     @property
     def top(self) -> float:
         """The upper edge."""
-        return _place(self.box.y - self.box.height / 2)
+        return round(self.box.y - self.box.height / 2, 1)
 
 
 class DrawnArc(msgspec.Struct, frozen=True):
@@ -109,11 +104,11 @@ def _lines(part: Mapping[str, Any], box: Box) -> tuple[TextLine, ...]:
         height = _LINE * 0.9
         first = box.y - height * (len(part["text"]) - 1) / 2 + 4
         return tuple(
-            TextLine(text, _place(box.x), _place(first + height * at)) for at, text in enumerate(part["text"])
+            TextLine(text, box.x, round(first + height * at, 1)) for at, text in enumerate(part["text"])
         )
     left, top = box.x - box.width / 2 + 10, box.y - box.height / 2 + _FIRST
     return tuple(
-        TextLine(text, _place(left), _place(top + _LINE * at)) for at, text in enumerate(part["text"])
+        TextLine(text, round(left, 1), round(top + _LINE * at, 1)) for at, text in enumerate(part["text"])
     )
 
 
@@ -123,12 +118,6 @@ def _arc(points: tuple[Point, ...], text: str) -> tuple[str, str, TextLine | Non
     middle = points[len(points) // 2]
     label = TextLine(text, round(middle[0] + 5, 1), middle[1]) if text else None
     return f"M{first[0]:g},{first[1]:g} C{pairs}", _tip(points[-2], points[-1]), label
-
-
-def _place(pixels: float) -> float:
-    """A place to a tenth of a pixel, in as few characters as it takes."""
-    rounded = round(pixels, 1)
-    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _tip(before: Point, end: Point) -> str:

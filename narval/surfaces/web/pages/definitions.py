@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import NarvalError
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
-    "error": {"tone": "failed", "state": "cannot be", "badge": "✕"},
-    "note": {"tone": "waiting", "state": "noted", "badge": "!"},
+    "error": {"tone": "failed", "state": "cannot be"},
+    "note": {"tone": "waiting", "state": "noted"},
 }
 """The looks of parts of which an exploration found something, by how grave it is (M42)."""
 
@@ -58,9 +57,8 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
     findings = explored["findings"] if explored else []
     drawn = None if visit.live else await _drawn(visit, found, findings)
-    here = f"/definitions/{quote(name, safe='')}?kind={quote(found['kind'])}#"
+    here = f"/definitions/{segment(name)}?kind={segment(found['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
-    has_table = drawn is not None and await is_tabled(visit, drawn)
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
@@ -73,8 +71,8 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         "explored": explored,
         "findings": findings,
         "drawn": drawn,
+        "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
-        "is_tabled": has_table,
         "problem": problem,
         "here": "/definitions",
     }
@@ -92,9 +90,8 @@ async def _drawn(
 ) -> dict[str, Any] | None:
     """The graph of a definition, with what was found of its parts; None of what cannot be run."""
     try:
-        found: dict[str, Any] = await visit.ask(
-            "drawn", definition=definition["name"], kind=definition["kind"]
-        )
+        of = {"definition": definition["name"], "kind": definition["kind"]}
+        found: dict[str, Any] = await visit.ask("drawn", **of)
     except NarvalError:
         return None
     grave = {finding["part"]: "note" for finding in findings}

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import NarvalError
 from narval.operations.text import article, shortened
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
-LINES = 100
+LINES = 30
 """So many lines of its history are on the page of a run, the newest."""
-BESIDE = 300
-"""So many parts at most are a table beside their graph; those of a larger one are on a page of their own."""
+TABLED = 300
+"""A graph of more parts has its table only where that is asked for."""
 
-CALLED = 10
+CALLED = 3
 """So many of the runs that a run waits for are told of."""
 
 _HEAD = ("seq", "at", "run", "what", "agent")
@@ -38,7 +37,7 @@ async def run_page(visit: Visit) -> Shown:
         "run": shown,
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
-        "is_tabled": await is_tabled(visit, drawn),
+        "tabled": is_tabled(visit, drawn),
         "why": why,
         "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
@@ -54,13 +53,16 @@ async def run_page(visit: Visit) -> Shown:
 
 
 async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
-    """A graph with places, or None where there is no layout or a table is asked for; `parts` is where the
-    pages of its parts are.
-    """
+    """A graph with places, or None where there is no layout; `parts` is where the pages of its parts are."""
     layout = await visit.layouts.of(drawn)
-    if layout is None or _as_table(visit):
+    if layout is None:
         return None
-    return drawing(drawn, layout, lambda part: visit.url(parts + quote(part, safe="")))
+    return drawing(drawn, layout, lambda part: visit.url(parts + segment(part)))
+
+
+def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
+    """True if a page has the table of a graph beside it: of a large one a page of its own has (M84)."""
+    return len(drawn["parts"]) <= TABLED or visit.query.get("as") == "table"
 
 
 async def _newer(visit: Visit, shown: dict[str, Any]) -> str:
@@ -84,16 +86,6 @@ async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, An
         for eid, run, why in told
         if isinstance(run, dict) and isinstance(why, dict)
     }
-
-
-async def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
-    """True where the parts are a table too: beside a small graph, where it is asked for, without a layout."""
-    is_small = len(drawn["parts"]) <= BESIDE
-    return is_small or _as_table(visit) or await visit.layouts.of(drawn) is None
-
-
-def _as_table(visit: Visit) -> bool:
-    return visit.query.get("as") == "table"
 
 
 async def callers(visit: Visit, shown: dict[str, Any]) -> list[dict[str, Any]]:

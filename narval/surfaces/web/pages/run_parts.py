@@ -116,8 +116,8 @@ async def replay_page(visit: Visit) -> Shown:
     values = {
         "run": run,
         "drawn": drawn,
+        "tabled": is_tabled(visit, drawn),
         "drawing": await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
-        "is_tabled": await is_tabled(visit, drawn),
         "at": here,
         "first": seqs[0] if seqs else here,
         "last": seqs[-1] if seqs else here,

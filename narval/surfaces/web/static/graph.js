@@ -1,7 +1,7 @@
 // A drawing that can be looked at: larger, smaller, moved, searched, and gone through by keys (M33, M63, M91).
 //
-// .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><a href=…><title>name: state</title>, and arcs,
-// <g id=… data-from="ID" data-to="ID" class="arc e-STATE">, with data-arc="ID" where that is not FROM>TO. "narval:parts" says what changed,
+// .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><title>name: state</title><a href=…>, and
+// arcs, <g id=… data-arc="ID" data-from="ID" data-to="ID" class="arc e-STATE">. "narval:parts" says what changed,
 // "narval:draw" what is shown instead (replay), "narval:now" that the present is shown again; their details are rows
 // [id of an element of SVG, state, tone, badge].
 
@@ -30,22 +30,11 @@ const paint = ([id, word, tone, badge = ""]) => {
     return;
   }
   dressed(element, "s-", tone);
-  put(badgeOf(element, badge), badge);
+  put(element.querySelector(".badge"), badge);
   const title = element.querySelector("title");
   element.dataset.name ??= title?.textContent.replace(/: [^:]*$/, "") ?? element.dataset.part;
   put(title, `${element.dataset.name}: ${word}`);
   linkOf(element)?.setAttribute("aria-label", [element.dataset.name, word, badge].filter(Boolean).join(", "));
-};
-
-// An empty badge is not in the page; it is put at the upper right of its part once it has something to say.
-const badgeOf = (part, text) => {
-  const known = part.querySelector(".badge"), box = part.querySelector("rect");
-  if (known || !text || !box) return known;
-  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
-  const at = (name) => Number(box.getAttribute(name));
-  const has = { class: "badge", x: at("x") + at("width") - 8, y: at("y") + 16 };
-  for (const [name, value] of Object.entries(has)) made.setAttribute(name, value);
-  return box.parentElement.appendChild(made);
 };
 
 const put = (element, text) => {
@@ -94,7 +83,7 @@ class View {
   grow() {
     // As high as the drawing at the width there is, and not higher than leaves room to scroll the page.
     const scale = Math.min(this.width / this.all.width, 1);
-    const most = Math.max(innerHeight * 0.65, 200);
+    const most = Math.max(innerHeight * 0.9, 200);
     this.svg.setAttribute("height", String(Math.round(Math.min(Math.max(this.all.height * scale, 160), most))));
   }
 
