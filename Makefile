@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format bench soak vendor clean
+.PHONY: help demo test check browser format bench soak vendor shots clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -51,6 +51,9 @@ bench: $(STAMP)  ## what it costs (docs/performance.md); PEERS=folder measures o
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
+
+shots: $(STAMP) browser  ## take the pictures of docs/monitor.md anew; ONLY="status run"
+	@$(BIN)/python -m tests.browser.shots $(ONLY)
 
 vendor:  ## fetch the scripts that are not ours anew (npm)
 	@$(BIN)/python -m tests.surfaces.web.vendored

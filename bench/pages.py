@@ -11,7 +11,6 @@ another question meanwhile.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from pathlib import Path
 from statistics import median
@@ -24,6 +23,7 @@ from bench.measure import argument, emit, home, scratch
 from bench.monitor import Pages
 from narval.surfaces.control.client import Client
 from narval.surfaces.http.place import WebPlace
+from tests.browser.finding import ARGUMENTS, browser_path
 
 TRIES = 9
 """So many times a page is asked for; the median counts."""
@@ -33,8 +33,6 @@ SMALL, LARGE = 50, 500
 
 AT_ONCE = 5_000
 """Elements that are added by one question."""
-
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 PAINTED = """() => new Promise(resolve => new PerformanceObserver(found => {
     const paint = found.getEntriesByName('first-contentful-paint')[0]
@@ -87,16 +85,13 @@ async def measure(folder: Path, client: Client, elements: int) -> dict[str, Any]
     small, large = (client.ask("start", name=f"w.{name}")["eid"] for name in ("small", "large"))
     for first in range(0, elements, AT_ONCE):
         client.ask("add", elements=[b"<item n='%d'/>" % (first + at) for at in range(AT_ONCE)])
-    browser_path = next(filter(None, map(shutil.which, BROWSERS)))
     base = f"http://127.0.0.1:{pages.port}"
     told: dict[str, Any] = {}
     loop = Loop(client)
     asking = asyncio.create_task(loop.run())
     try:
         async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(
-                executable_path=browser_path, args=["--no-sandbox", "--disable-background-networking"]
-            )
+            browser = await playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
             context = await browser.new_context(base_url=base)
             cookie = {"name": WebPlace(pages.port).cookie, "value": pages.secret(0), "url": base}
             await context.add_cookies([cookie])  # type: ignore[list-item]

@@ -18,8 +18,11 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
     given, the work that would be offered, and how the runs end, by name.
     """
     lines = report.lines
-    asking = {run["eid"] for run in report.runs if engine_of_run(run["kind"]).definition_kind in ASKS}
-    ends = Counter((run["name"], run["phase"]) for run in report.runs if run["eid"] not in asking)
+    items = [run for run in report.runs if engine_of_run(run["kind"]).definition_kind in ASKS]
+    asking = {run["name"] for run in items}
+    under_way = [run for run in report.runs if run["phase"] == "active"]
+    ended = [line for line in lines if line["what"] == "ended"]  # those that are forgotten by now, too
+    ends = Counter((run["name"], run["phase"]) for run in under_way + ended if run["name"] not in asking)
     return {
         "added": [
             {"element": line["element"], "run": line.get("run"), "xml": line["xml"]}
@@ -42,11 +45,7 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
             for call in report.calls
             if call.how != RAN
         ],
-        "items": [
-            {"item": run["eid"], "name": run["name"], "state": run["state"]}
-            for run in report.runs
-            if run["eid"] in asking
-        ],
+        "items": [{"item": run["eid"], "name": run["name"], "state": run["state"]} for run in items],
         "runs": [
             {"name": name, "phase": phase, "count": count} for (name, phase), count in sorted(ends.items())
         ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.finding import ADVICE, browser_path
+from tests.browser.finding import ADVICE, ARGUMENTS, browser_path
 from tests.browser.programs import Household, log_in
 from tests.browser.watching import Watched
 from tests.places import ROOT
@@ -62,7 +62,7 @@ def browser() -> Iterator[Any]:
     if path is None:
         pytest.fail(f"no browser: {ADVICE}")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
 

@@ -7,6 +7,15 @@ import shutil
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
+ARGUMENTS = (
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+"""The arguments it is started with: it asks nobody but the pages that it is shown."""
+
 ADVICE = "apt-get install chromium-headless-shell graphviz, or name a Chromium in NARVAL_BROWSER"
 
 

@@ -30,7 +30,7 @@ def test_M41_M43_one_its_versions_and_what_has_changed(place: Path) -> None:
     one = well(place, "definitions", "demo.greet")
     assert one.startswith("recipe demo.greet, version ")
     assert "  calls action talk.say, step 'say'\n" in one
-    assert "  decay: 60.0\n" in one
+    assert "  decay: 1 min 0 s\n" in one
     assert "  runs: 1 done\n" in one
     assert one == well(place, "definitions", "demo.greet", "--kind", "recipe")
     new, old = data(place, "definitions", "demo.greet", "--versions")

@@ -170,7 +170,7 @@ def test_M29_called_runs_lead_back_to_their_callers(pages: PagesOfHome) -> None:
     caller = pages.start("show.calls")
     (called,) = [run["eid"] for run in pages.ask("runs", name="show.stages", state="active", limit=1)]
     pages.shows(f"/runs/{called}", f'{BASE}/runs/{caller}">show.calls</a>')
-    pages.shows(f"/runs/{caller}", f'run <a href="{BASE}/runs/{called}"')
+    pages.shows(f"/runs/{caller}", f'run <a href="{BASE}/runs/{called}">{called}</a> of show.stages, <span')
 
 
 def test_M32_a_part_has_its_state_conditions_and_tries(pages: PagesOfHome, failed: int, waiting: int) -> None:

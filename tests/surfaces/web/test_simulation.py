@@ -36,6 +36,9 @@ IMPOSSIBLE = """\
     <transition id="far"><in idref="ask"/><out idref="plane"/></transition>
     <transition id="booked"><in idref="train"/><in idref="plane"/><out idref="leave"/></transition>
   </recipe>
+  <recipe group="trip" name="short" start_step="a" end_step="a" decay="3600">
+    <step id="a" type="action" target="talk.nothing"/>
+  </recipe>
 </cookbook>
 """
 
@@ -91,6 +94,10 @@ class TestSimulation:
         text = pages.shows(simulated(pages, **given), "did not go well", "an empty memory", "Expected")
         assert re.search(r'class="met">.*show\.stages', text)
         assert re.search(r'class="unmet">.*whale.*line 5', text)
+
+    def test_M57_runs_that_are_forgotten_by_the_end_are_told_too(self, pages: PagesOfHome) -> None:
+        result = simulated(pages, definition="trip.short", duration="2d")
+        pages.shows(result, "1 run of trip.short", "1 run forgotten")
 
     def test_M57_an_edited_text_is_played_and_never_saved(self, pages: PagesOfHome) -> None:
         file = pages.home.path / "recipes" / "show.xml"

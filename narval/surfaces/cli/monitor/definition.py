@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from narval.definitions.reading.durations import duration
 from narval.operations.text import Row, clean, clean_lines, fault_line, moment
 
 
@@ -22,7 +23,7 @@ def definition_lines(shown: Row) -> Iterator[str]:
         for row in shown[way]:
             yield f"  {title} {clean(row['kind'] or 'definition')} {clean(row['name'])}, {clean(row['what'])}"
     for name, value in shown["settings"].items():
-        yield f"  {clean(name)}: {clean(value)}"
+        yield f"  {clean(name)}: {duration(value) if isinstance(value, float) else clean(value)}"
     under_way = [f"{shown['active']} under way"] if shown["active"] else []
     ended = [f"{count} {phase}" for phase, count in shown["ended"].items()]
     if under_way or ended:

@@ -11,7 +11,7 @@ from lxml import etree
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.elements.element import parse
 from narval.operations.text import person
-from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
 from narval.surfaces.web.drawing.provenance import provenance
 from narval.surfaces.web.drawing.svg import drawing
 
@@ -118,7 +118,7 @@ def indented(xml: str) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
-@page("/a/{agent}/memory/add", command="narval add FILE")
+@page("/a/{agent}/memory/add", roles=OPERATORS, command="narval add FILE")
 async def add_page(visit: Visit) -> Shown:
     """Show the form for an element, which may take another's place."""
     replace = visit.number("replace")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from narval.surfaces.http.page import Follows, Shown, Visit, page
-from narval.surfaces.http.rendering import segment
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
 
 PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
 """The pages of what operations link to; of anything else the page of its own name."""
+
+GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
+"""The looks of what needs attention."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -31,6 +33,7 @@ async def status_page(visit: Visit) -> Shown:
         "more_active": len(active) > LISTED,
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
+        "grave_groups": GRAVE_GROUPS,
         "attention": len(needs),
         "here": "/",
     }

@@ -83,7 +83,7 @@ class View {
   grow() {
     // As high as the drawing at the width there is, and not higher than leaves room to scroll the page.
     const scale = Math.min(this.width / this.all.width, 1);
-    const most = Math.max(innerHeight * 0.65, 200);
+    const most = Math.max(innerHeight * 0.9, 200);
     this.svg.setAttribute("height", String(Math.round(Math.min(Math.max(this.all.height * scale, 160), most))));
   }
 
