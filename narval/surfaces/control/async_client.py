@@ -110,7 +110,11 @@ class AsyncClient:
         self._writer = writer
         self._reading = asyncio.create_task(self._read(reader))
         if self._scope is not None:
-            await self._send("limit", {"scope": self._scope})
+            try:
+                await self._send("limit", {"scope": self._scope})
+            except BaseException:
+                self._hang_up("it could not be limited")  # nothing is asked with more rights than are needed
+                raise
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

@@ -29,6 +29,7 @@ from narval.surfaces.http.page import (
     Shown,
     Visit,
     Visitor,
+    name_in,
 )
 from narval.surfaces.http.rendering import block, rendered
 from narval.surfaces.http.static import StaticFiles
@@ -85,6 +86,7 @@ class Site:
         live: bool = False,
     ) -> Visit:
         """A request as a handler sees it; without `fields` it can only look."""
+        path = {name: name_in(part) if isinstance(part, str) else part for name, part in path.items()}
         named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
         if visitor.person:
             named["session"] = visitor.session

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
@@ -133,7 +133,7 @@ class Visit:
     @staticmethod
     def address(agent: str, rest: str = "/") -> str:
         """The address of a page of an agent, `rest` from `/` on."""
-        return f"/a/{quote(agent, safe='')}{rest}"
+        return f"/a/{segment(agent)}{rest}"
 
     @property
     def base(self) -> str:
@@ -148,6 +148,23 @@ class Visit:
         """A whole number of the address; None where there is none, or it is none."""
         text = self.query.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
+def segment(value: object) -> str:
+    """A value as one segment of a path, whatever it is, which `name_in` reads.
+
+    A segment that would lead elsewhere, as `..`, `a/b`, and `b.json` or `live`, which are ways of looking, is
+    percent-encoded twice: servers and browsers undo the first before they look where a path leads.
+    """
+    text = str(value).replace("%", "%25").replace("/", "%2F").replace("\\", "%5C")
+    if text in (".", "..", "live") or text.endswith(".json"):
+        text = f"%{ord(text[0]):02X}{text[1:]}" if text == "live" else text.replace(".", "%2E")
+    return quote(text.encode("utf-8", "replace"), safe="")
+
+
+def name_in(part: str) -> str:
+    """The value that a segment of a path stands for, as the server gives it."""
+    return unquote(part) if "%" in part else part
 
 
 def with_query(query: Mapping[str, Any]) -> str:

@@ -6,11 +6,12 @@ and secrets are not shown (M71, M75). A page can be rendered whole, or a block o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, Template
 from jinja2.runtime import Context
@@ -18,12 +19,19 @@ from jinja2.runtime import Context
 from narval.definitions.reading.durations import duration
 from narval.operations import text
 from narval.source.secrets import without_secrets
+from narval.surfaces.http.page import segment
 
 LIVE = "live_"
 """The start of the names of blocks that are made anew while a page is open (M60)."""
 
-_NOT_SHOWN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(0x7F, 0xA0))}
-_NOT_SHOWN |= {code: f"\\u{code:04x}" for code in text.BIDIRECTIONAL}
+_HIDING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters that cannot be seen, that turn the order of those around them, or that are none."""
+
+_NO_FORM = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+"""Characters that no form can hold."""
 
 
 def environment(package: str) -> Environment:
@@ -40,17 +48,29 @@ def environment(package: str) -> Environment:
     made.filters |= {
         "age": age, "ahead": ahead, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
-        "shortened": text.shortened, "seconds": duration, "segment": segment, "fault_line": text.fault_line,
-        "query": urlencode, "leads": leads, "person": text.person,
+        "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
+        "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
     }  # fmt: skip
     return made
 
 
+class Exact(str):
+    """A text of a form, which is sent as it stands there: only what no form can hold is altered."""
+
+
 def visible(value: Any) -> Any:
-    """A value as it may be written: text without control characters, bidirectional ones and secrets."""
+    """A value as it may be written: text without secrets and characters that hide or reorder others."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return "" if value is None else value
-    return value if value.isprintable() else without_secrets(value).translate(_NOT_SHOWN)
+    if isinstance(value, Exact):
+        return _NO_FORM.sub(_escape, value)
+    shown = without_secrets(value)
+    return _HIDING.sub(_escape, shown)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def rendered(template: Template, values: Mapping[str, Any]) -> str:
@@ -144,8 +164,3 @@ def day(given: str) -> str:
 def utc_text(given: str) -> str:
     """A moment in UTC."""
     return f"{_moment(given).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def segment(value: object) -> str:
-    """A value as one segment of a path."""
-    return quote(str(value), safe="")

@@ -75,7 +75,8 @@ def _both(port: int) -> list[socket.socket]:
 
 
 def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family)
+    # With its protocol, as asyncio sets TCP_NODELAY on such sockets alone.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

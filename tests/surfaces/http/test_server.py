@@ -278,3 +278,13 @@ def test_M2_it_ends_at_once_with_streams_open(tmp_path: Path) -> None:
         writer.close()
 
     asyncio.run(run())
+
+
+def test_M84_an_answer_is_sent_at_once() -> None:
+    sockets = loopback(0)
+    try:
+        # else asyncio leaves Nagle's algorithm on, and each answer after the first waits for 40 ms
+        assert {one.proto for one in sockets} == {socket.IPPROTO_TCP}
+    finally:
+        for one in sockets:
+            one.close()

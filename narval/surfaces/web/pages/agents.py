@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page
+from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page, with_query
 
 LISTED = 100
 """So many agents are on a page."""
@@ -20,7 +20,7 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     if len(found) == 1 and not after:
         return Redirect(Visit.address(found[0]["name"], rest))
     shown = found[:LISTED]
-    older = f"/?after={shown[-1]['name']}" if len(found) > LISTED else ""
+    older = f"/{with_query({'after': shown[-1]['name']})}" if len(found) > LISTED else ""
     rows = [{**row, "url": Visit.address(row["name"], rest)} for row in shown]
     values = {"agents": rows, "agent_tones": AGENT_TONES, "older": older, "newest": "/" if after else ""}
     return Shown(

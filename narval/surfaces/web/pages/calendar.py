@@ -18,16 +18,16 @@ async def calendar_page(visit: Visit) -> Shown:
     found = await visit.ask("calendar", start=start, end=end)
     try:
         first = date.fromisoformat(found["start"][:10])
-        span = date.fromisoformat(found["end"][:10]) - first
-    except ValueError:
+        span = max(date.fromisoformat(found["end"][:10]) - first, timedelta(days=1))
+        before, after = (first - span, first), (first + span, first + 2 * span)
+    except (ValueError, OverflowError):
         raise RequestError(f"expected dates such as 2026-11-23, got {start!r:.40} and {end!r:.40}") from None
-    span = max(span, timedelta(days=1))
     values = {
         "calendar": found,
         "start": found["start"][:10],
         "end": found["end"][:10],
-        "before": visit.url("/calendar", start=first - span, end=first),
-        "after": visit.url("/calendar", start=first + span, end=first + 2 * span),
+        "before": visit.url("/calendar", start=before[0], end=before[1]),
+        "after": visit.url("/calendar", start=after[0], end=after[1]),
         "entry_tones": ENTRY_TONES,
         "here": "/calendar",
     }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import NarvalError
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
@@ -58,7 +57,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
     findings = explored["findings"] if explored else []
     drawn = None if visit.live else await _drawn(visit, name, findings)
-    drawing = await drawing_of(visit, drawn, f"/definitions/{quote(name, safe='')}#") if drawn else None
+    drawing = await drawing_of(visit, drawn, f"/definitions/{segment(name)}#") if drawn else None
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")

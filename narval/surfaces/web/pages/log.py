@@ -25,11 +25,11 @@ async def log_page(visit: Visit) -> Shown:
     """Show the newest lines of the log from a level on, with some words in them."""
     level, words, logger = (visit.query.get(name, "") for name in ("level", "text", "logger"))
     lines = await visit.ask("log", lines=LINES)
-    least = LEVELS.index(level) if level in LEVELS else 0
+    least = _rank(level) if level in LEVELS else 0
     shown = [
         line
         for line in lines
-        if LEVELS.index(line["level"]) >= least
+        if _rank(line["level"]) >= least
         and words.casefold() in line["message"].casefold()
         and logger in ("", line["logger"])
     ]
@@ -46,3 +46,8 @@ async def log_page(visit: Visit) -> Shown:
     }
     answer: list[dict[str, Any]] = shown
     return Shown("log.html", values, answer, follows=Follows(log=True, runs=True, faults=True))
+
+
+def _rank(level: str) -> int:
+    """The gravity of a level; one that an action has made up is never left out."""
+    return LEVELS.index(level) if level in LEVELS else len(LEVELS)

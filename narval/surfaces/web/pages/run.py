@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import NarvalError
 from narval.operations.text import article, shortened
-from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
 LINES = 30
@@ -58,7 +57,7 @@ async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
     layout = await visit.layouts.of(drawn)
     if layout is None:
         return None
-    return drawing(drawn, layout, lambda part: visit.url(parts + quote(part, safe="")))
+    return drawing(drawn, layout, lambda part: visit.url(parts + segment(part)))
 
 
 def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:

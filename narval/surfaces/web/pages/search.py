@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from narval.errors import NarvalError
-from narval.surfaces.http.page import Redirect, Shown, Visit, page
+from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment
 
 
 @page("/a/{agent}/search")
@@ -19,7 +17,7 @@ async def search_page(visit: Visit) -> Shown | Redirect:
     exact = [row for row in named if row["name"] == words]
     if len(exact) == 1 or len(named) == 1:
         [row] = exact or named
-        return Redirect(visit.url(f"/definitions/{quote(row['name'], safe='')}", kind=row["kind"]))
+        return Redirect(visit.url(f"/definitions/{segment(row['name'])}", kind=row["kind"]))
     return Shown("search.html", {"words": words, "named": named}, named)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 
 from narval.errors import ElementError, NarvalError, RequestError
-from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import shown_definition
 
 FIELDS = (
@@ -63,7 +62,7 @@ async def explore(visit: Visit) -> Redirect | Shown:
         await visit.act("explore", kind=kind, name=name)
     except RequestError as error:
         return await shown_definition(visit, name, kind, str(error))
-    return Redirect(visit.url(f"/definitions/{quote(name, safe='')}", kind=kind))
+    return Redirect(visit.url(f"/definitions/{segment(name)}", kind=kind))
 
 
 @act("/a/{agent}/simulate")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from narval.surfaces.http.page import Follows, Shown, Visit, page
-from narval.surfaces.http.rendering import segment
+from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 
 LISTED = 12
 """So many runs under way, and so many that ended, are listed."""
