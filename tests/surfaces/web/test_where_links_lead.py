@@ -77,6 +77,14 @@ def test_M14_runs_are_told_by_kind(pages: PagesOfHome, asking: int) -> None:
     assert f"/runs/{item_of(pages, asking)}" in pages.shows("/runs", kind="work")
 
 
+def test_M50_an_item_shows_what_led_to_it(pages: PagesOfHome, asking: int) -> None:
+    item = item_of(pages, asking)
+    pages.shows(f"/work/{item}", "What led here", 'data-part="ask"', f'href="{BASE}/runs/{asking}/parts/ask"')
+    told = pages.get(f"/work/{item}", "person")
+    assert "What led here" not in told.text
+    assert f"/runs/{asking}" not in told.text
+
+
 def test_M29_a_run_tells_what_the_runs_that_it_waits_for_wait_for(pages: PagesOfHome, asking: int) -> None:
     item = item_of(pages, asking)
     shown = pages.shows(
