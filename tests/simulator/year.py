@@ -146,7 +146,8 @@ class Year:
 def main() -> None:
     """The command."""
     days, mails, restarts = map(int, sys.argv[1:4])
-    with tempfile.TemporaryDirectory() as folder:
+    # The thread that reads the mailbox may be amid a letter when the daemon has ended, and keep its text.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         asyncio.run(Year(Path(folder), mails, restarts).live(days))
 
 
