@@ -125,6 +125,10 @@ def test_M41_of_several_definitions_of_a_name_that_which_is_started_is_shown(pag
 def test_M32_calls_that_no_part_of_the_graph_makes_have_a_page(pages: PagesOfHome) -> None:
     pages.add(PUT)
     (run,) = pages.ask("runs", kind="task")
+    drawn = pages.shows(f"/runs/{run['eid']}", 'class="badge"')
+    (top,) = re.findall(r'<rect x="[^"]*" y="([^"]*)"', drawn.split('data-part="going"')[1])[:1]
+    (badge,) = re.findall(r'class="badge" x="[^"]*" y="([^"]*)"', drawn)
+    assert float(badge) == float(top) - 4  # a long one would cover the name
     server, part = run["parent"]["run"], run["parent"]["step"]
     pages.shows(f"/runs/{server}/parts/{part}", f'href="{BASE}/runs/{run["eid"]}"')
     assert pages.get(f"/runs/{server}/parts/nowhere").status_code in (400, 404)
