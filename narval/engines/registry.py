@@ -68,6 +68,11 @@ def runnable(library: Library, name: str) -> Definition | None:
     return None
 
 
+def definition_kind(kind: str) -> str:
+    """The kind of the definitions that runs of a kind follow; a kind of definitions itself."""
+    return next((name for name, row in KINDS.items() if kind in row.runs), kind)
+
+
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
     return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())

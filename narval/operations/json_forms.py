@@ -40,7 +40,10 @@ def fault(found: Fault) -> dict[str, Any]:
 
 
 def run(agent: AgentState, found: Run) -> dict[str, Any]:
-    """A run."""
+    """A run. Which run it begins again is told where that is known without reading its history: of one that
+    was under way since the daemon began; `shown` tells it always.
+    """
+    again = found.retry_of or (found.past[1] if found.past is not None else 0)
     return {
         "eid": found.eid,
         "kind": found.kind,
@@ -53,6 +56,7 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         **_person(found),
         "definition": found.digest,
         "error": _error(agent, found),
+        "retry_of": {"run": again} if again else None,
     }
 
 

@@ -64,6 +64,8 @@ def test_a_failed_run_goes_on_where_it_failed_and_bills_nobody_twice(agent: Agen
     agent.until_idle()
     shown = agent.run(again)
     assert (shown["state"], shown["retry_of"]) == ("done", {"run": run, "step": "send"})
+    listed = {row["eid"]: row["retry_of"] for row in agent.runs()}
+    assert (listed[again], listed[run]) == ({"run": run}, None)
     assert len(agent.memory("bill")) == 1
     assert len(agent.memory("sent[@n='7']")) == 1
     assert set(agent.run(run)["context"]) <= set(shown["context"])

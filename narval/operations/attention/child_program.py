@@ -91,6 +91,6 @@ def _why(said: str, status: int | None) -> str:
     if "MemoryError" in said:
         return f"it was ended, for it took more than {MEGABYTES} MB"
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return f"it was ended, for it took more than {SECONDS:.0f} s of the processor's time"
+        return f"it was ended by the system, for {SECONDS:.0f} s of the processor's time or too much memory"
     lines = said.strip().splitlines()
     return lines[-1].removeprefix("narval: ") if lines else f"it ended with status {status} and said nothing"

@@ -9,7 +9,7 @@ from typing import Any
 
 from narval.definitions.library import Definition, Library, named_by
 from narval.definitions.prototype import Prototype
-from narval.engines.registry import is_runnable
+from narval.engines.registry import definition_kind, is_runnable, runnable
 from narval.errors import Fault, RequestError
 from narval.operations import json_forms
 from narval.operations.definitions.endings import endings, key
@@ -41,8 +41,8 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
     the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
     last that are over, and what its runs wait for in time.
 
-    `kind` tells which is meant where several kinds have one of that name; else it is the one that can be
-    run. Raises RequestError.
+    `kind` tells which is meant where several kinds have one of that name; else it is the one that
+    `start` begins. Raises RequestError.
     """
     found, agent = find_definition(daemon, name, kind), daemon.agent
     of = (found.kind, found.full_name)
@@ -67,22 +67,21 @@ _PLAIN = (str, int, float, bool)
 
 
 def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
-    """The definition of that name that is loaded, and of that kind if one is named, else the one that can be
-    run where others have its name too. Raises RequestError.
+    """The definition of that name that is loaded: of that kind if one is named, of definitions or of runs,
+    else the one that `start` begins where others have its name too. Raises RequestError.
     """
     library = daemon.agent.library
     if kind is not None:
-        found = library.get(kind, name)
+        found = library.get(definition_kind(kind), name)
         if found is None:
             listed = f"`{command(daemon, 'definitions')}` lists what is loaded"
             raise RequestError(f"there is no {kind} {name}; {listed}")
         return found
+    if (begun := runnable(library, name)) is not None:
+        return begun
     several = [found for found in library if found.full_name == name]
     if not several:
         raise no_definition(daemon, name)
-    can_run = [found for found in several if is_runnable(found.kind)]
-    if len(several) > 1 and len(can_run) == 1:
-        return can_run[0]
     if len(several) > 1:
         kinds = ", ".join(found.kind for found in several)
         raise RequestError(f"several definitions are called {name}; name the kind of one: {kinds}")

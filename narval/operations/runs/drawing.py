@@ -11,7 +11,7 @@ import msgspec
 
 from narval.engines.engine import Engine
 from narval.engines.graph import Graph, GraphEdge, GraphNode, clipped, settled
-from narval.engines.registry import engine_of, runnable
+from narval.engines.registry import engine_of, is_runnable, runnable
 from narval.errors import RequestError
 from narval.operations.lookup import definition_and_state, find_run, no_definition
 from narval.operations.registry import operation
@@ -24,14 +24,19 @@ LONGEST = 60
 
 @operation("read")
 async def drawn(
-    daemon: Daemon, run: int | None = None, definition: str | None = None, at: int | None = None
+    daemon: Daemon,
+    run: int | None = None,
+    definition: str | None = None,
+    at: int | None = None,
+    kind: str | None = None,
 ) -> dict[str, Any]:
     """The graph of a run, now or as it was after line `at` of its history, or of a definition that no run
-    follows: parts and arcs with their texts, states and places in the order of flow (M30).
+    follows, of a kind where several have its name: parts and arcs with their texts, states and places in the
+    order of flow (M30).
 
     `layout` is a digest of what decides where things are drawn: the same whatever the state (M80).
     """
-    return form(_graph(daemon, run, definition, at))
+    return form(_graph(daemon, run, definition, at, kind))
 
 
 @operation("read")
@@ -42,7 +47,9 @@ async def graph(
     return {"dot": dot.dot(_graph(daemon, run, definition, at))}
 
 
-def _graph(daemon: Daemon, run: int | None, definition: str | None, at: int | None) -> Graph:
+def _graph(
+    daemon: Daemon, run: int | None, definition: str | None, at: int | None, kind: str | None = None
+) -> Graph:
     if (run is None) == (definition is None):
         raise RequestError("expected the number of a run or the name of a definition, one of the two")
     if run is not None:
@@ -50,8 +57,9 @@ def _graph(daemon: Daemon, run: int | None, definition: str | None, at: int | No
         return graph_of(found.engine, *definition_and_state(daemon, found, at))
     if at is not None:
         raise RequestError("expected a run with `at`: a definition has no history")
-    named = runnable(daemon.agent.library, str(definition))
-    if named is None:
+    library = daemon.agent.library
+    named = library.get(kind, str(definition)) if kind else runnable(library, str(definition))
+    if named is None or not is_runnable(named.kind):
         raise no_definition(daemon, str(definition))
     engine = engine_of(named.kind)
     return graph_of(engine, named, engine.begin(0, named))

@@ -17,6 +17,8 @@ from narval.runtime.daemon.daemon import Daemon
 
 Row = dict[str, Any]
 
+_UNTOLD: Row = {"reason": None, "waiting": []}
+
 TRIES = 100
 """So many tries of the calls of a part are told, the newest."""
 
@@ -24,7 +26,8 @@ TRIES = 100
 @operation("read")
 async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
     """All about one part of a run, or about an arc (M32): as it is drawn, why it is so and what it waits for,
-    as `why` has it, and the tries of its calls with what they were given and gave.
+    as `why` has it, and the tries of its calls with what they were given and gave. Of calls that no part of
+    the graph makes, their tries alone.
     """
     found = find_run(daemon, run)
     graph = graph_of(found.engine, *definition_and_state(daemon, found))
@@ -35,8 +38,9 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         if arc is not None:
             ends = [part_row(nodes[end]) for end in (arc["from"], arc["to"])]
             return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
-    told = await why(daemon, run, id)
     calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
+    is_call_alone = id not in nodes and any(row["call"] for row in calls)
+    told = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
     return {
         "run": run,
         "state": told["state"],
@@ -46,7 +50,10 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
         "calls": [_with_elements(daemon.agent, found, row) for row in calls[-TRIES:]],
         "left_out": max(0, len(calls) - TRIES),
-        "retryable": not found.active and isinstance(found.engine, Retryable),
+        "retryable": not found.active
+        and isinstance(found.engine, Retryable)
+        and id in nodes
+        and bool(nodes[id].target),
     }
 
 

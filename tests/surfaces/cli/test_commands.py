@@ -45,6 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 RUN_KEYS = {
     "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
+    "retry_of",
 }  # fmt: skip
 
 

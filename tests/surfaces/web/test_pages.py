@@ -125,6 +125,32 @@ def test_M27_filters_of_runs(pages: PagesOfHome, failed: int, waiting: int) -> N
     assert failed in [run["eid"] for run in data(pages.get("/runs.json", definition=digest[:10]))]
 
 
+def test_M10_M27_where_no_run_fits_each_filter_says_how_many_it_leaves_out(
+    pages: PagesOfHome, failed: int
+) -> None:
+    fitting = len(data(pages.get("/runs.json", error="ValueError")))
+    text = pages.shows("/runs", "No run that is over fits this filter", error="ValueError", phase="done")
+    lifted = re.findall(r'Without <b>(.*?)</b> <a href="(.*?)">(.*?)</a>', text)
+    assert (lifted[0][0], lifted[0][2]) == ("phase done", f"{fitting} would fit")
+    assert lifted[1][0] == "error ValueError"
+    pages.shows(lifted[0][1].removeprefix(BASE), f"{BASE}/runs/{failed}")
+    assert "Without <b>" not in pages.shows("/runs", error="ValueError")
+
+
+def test_M21_runs_are_paged_by_eid_as_their_headers_say(pages: PagesOfHome) -> None:
+    eids = [pages.start("show.stages") for _ in range(55)]
+    first = pages.get("/runs.json", name="show.stages", phase="active")
+    assert [row["eid"] for row in data(first)] == eids[:4:-1]
+    older = re.findall(r'<(.*?)>; rel="next"', first.headers["link"])[0]
+    path, _, query = older.partition("?")
+    assert path == f"{BASE}/runs"
+    rest = pages.get("/runs.json?" + query)
+    assert [row["eid"] for row in data(rest)][:5] == eids[4::-1]
+    assert "link" not in rest.headers
+    for run in eids:
+        pages.ask("cancel", run=run)
+
+
 def test_M29_a_run_says_how_it_stands_and_what_failed_on_top(pages: PagesOfHome, failed: int) -> None:
     text = pages.shows(f"/runs/{failed}", "<b>ValueError</b> in break: there is nobody to talk to")
     assert text.index("there is nobody to talk to") < text.index('id="graph"')

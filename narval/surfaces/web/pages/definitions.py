@@ -56,8 +56,9 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
     findings = explored["findings"] if explored else []
-    drawn = None if visit.live else await _drawn(visit, name, findings)
-    drawing = await drawing_of(visit, drawn, f"/definitions/{segment(name)}#") if drawn else None
+    drawn = None if visit.live else await _drawn(visit, found, findings)
+    here = f"/definitions/{segment(name)}?kind={segment(found['kind'])}#"
+    drawing = await drawing_of(visit, drawn, here) if drawn else None
     faults: dict[int, list[str]] = {}
     for fault in (found["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
@@ -84,10 +85,13 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     )
 
 
-async def _drawn(visit: Visit, name: str, findings: list[dict[str, Any]]) -> dict[str, Any] | None:
+async def _drawn(
+    visit: Visit, definition: dict[str, Any], findings: list[dict[str, Any]]
+) -> dict[str, Any] | None:
     """The graph of a definition, with what was found of its parts; None of what cannot be run."""
     try:
-        found: dict[str, Any] = await visit.ask("drawn", definition=name)
+        of = {"definition": definition["name"], "kind": definition["kind"]}
+        found: dict[str, Any] = await visit.ask("drawn", **of)
     except NarvalError:
         return None
     grave = {finding["part"]: "note" for finding in findings}

@@ -68,7 +68,7 @@ def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
 async def _newer(visit: Visit, shown: dict[str, Any]) -> str:
     """The digest of the version of its definition that is loaded, where that is another; else ""."""
     try:
-        loaded = await visit.ask("definition", name=shown["name"])
+        loaded = await visit.ask("definition", name=shown["name"], kind=shown["kind"])
     except NarvalError:
         return ""
     return str(loaded["digest"]) if loaded["digest"] != shown["definition"] else ""

@@ -55,6 +55,7 @@ async def run_list(visit: Visit) -> Shown:
         found, active, problem = [], [], str(error)
     rows = found[:LISTED]
     url = partial(visit.url, "/runs")
+    is_empty = not rows and not problem and before is None
     older = url(**chosen, before=rows[-1]["eid"]) if len(found) > LISTED else ""
     values = {
         "runs": [run for run in rows if run["phase"] != "active"],
@@ -62,6 +63,7 @@ async def run_list(visit: Visit) -> Shown:
         "chosen": {name: chosen.get(name, "") for name in FILTERS},
         "filtered": bool(chosen),
         "phases": [(phase, url(**{**chosen, "phase": phase})) for phase in PHASES],
+        "lifted": await _lifted(visit, chosen) if is_empty else [],
         "problem": problem,
         "older": older,
         "newest": url(**chosen) if before is not None else "",
@@ -75,6 +77,21 @@ async def run_list(visit: Visit) -> Shown:
         links={"next": older} if older else {},
         follows=Follows(runs=True),
     )
+
+
+async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Of each filter, how many runs fit all the others, and where they are listed (M10)."""
+    rest = [{name: value for name, value in chosen.items() if name != left} for left in chosen]
+    asked = (visit.ask("runs", limit=LISTED + 1, **arguments(others)) for others in rest)
+    counts = [len(found) for found in await asyncio.gather(*asked)]
+    return [
+        {
+            "filter": f"{name} {chosen[name]}",
+            "count": f"more than {LISTED}" if count > LISTED else str(count),
+            "url": visit.url("/runs", **others),
+        }
+        for name, others, count in zip(chosen, rest, counts, strict=True)
+    ]
 
 
 VERBS = {"cancel": "Cancel", "retry": "Retry"}
