@@ -131,6 +131,7 @@ class TestGraph:
         assert page.locator("#p1").get_attribute("class") == "p s-failed"
         assert page.locator("#p1 title").text_content() == "b: failed"
         assert page.locator("#p0 .badge").text_content() == "2"
+        assert page.locator("#p1 .badge").text_content() == "3"
         assert page.locator("#a0").get_attribute("class") == "arc e-was-followed"
 
     def test_M91_tab_goes_by_flow_arrows_by_arcs_enter_opens_escape_closes(self, stage: Stage) -> None:

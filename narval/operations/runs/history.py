@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from narval.engines.engine import Conceals
 from narval.errors import RequestError, UnreadableError
 from narval.operations.json_forms import moment
 from narval.operations.lookup import find_run
+from narval.operations.paging import gathered
 from narval.operations.registry import operation
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
@@ -44,13 +45,13 @@ async def history(
         if after or (limit is not None and limit < 1):
             raise RequestError("expected limit to be 1 or more, and no after along with limit or before")
         pages = newest(daemon.agent.store, found.eid, NEWEST if before is None else before)
-        return concealed(found, list(islice(pages, limit)))
-    shown = lines(daemon.agent.store, found.eid, after)
+        return concealed(found, await gathered(pages, limit))
+    shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
     while not shown and wait > 0 and found.active:
         known = found.entries
         wait = await daemon.host.turned(wait)
         if found.entries != known or not found.active:
-            shown = lines(daemon.agent.store, found.eid, after)
+            shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
     return concealed(found, shown)
 
 
@@ -62,11 +63,13 @@ def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return shown
 
 
-def lines(store: AgentStore, run: int, after: int = 0) -> list[dict[str, Any]]:
-    """The lines of a run after a number, in order: `{"seq", "at", "run", "what", …}`; secrets are hidden."""
+def lines(store: AgentStore, run: int, after: int = 0) -> Iterator[dict[str, Any]]:
+    """The lines of a run after a number, read as they are wanted: `{"seq", "at", "run", "what", …}`; secrets
+    are hidden.
+    """
     begun = store.journal(run, before=after + 1, most=1) if after > 0 else ()  # its last lines may be later
-    rows = chain(begun, store.journal(run, after))
-    return [line for row in rows for line in lines_of(row) if line["seq"] > after]
+    for row in chain(begun, store.journal(run, after)):
+        yield from (line for line in lines_of(row) if line["seq"] > after)
 
 
 def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from jinja2 import Environment
 from starlette.applications import Starlette
+from starlette.convertors import IntegerConvertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
@@ -104,7 +105,11 @@ def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
     """The routes of Starlette for pages and acts; those with `.json` and `/live` stand before the pages."""
 
     def found(path: str, route: PageRoute, endpoint: Endpoint, method: str = "GET") -> Mounted:
-        return Mounted(path, _permitted(route, site, endpoint), methods=[method])
+        made = Mounted(path, _permitted(route, site, endpoint), methods=[method])
+        for name, found in made.param_convertors.items():
+            if isinstance(found, IntegerConvertor):
+                made.param_convertors[name] = _Number()
+        return made
 
     acts = [found(route.path, route, _act(route, site), "POST") for route in routes if route.is_act]
     looks = [route for route in routes if not route.is_act]
@@ -124,6 +129,14 @@ def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **set
     return Starlette(
         routes=[*others, site.static.route(), *mounted(routes, site)], exception_handlers=handlers, **settings
     )
+
+
+class _Number(IntegerConvertor):
+    """A number in a path; of one with thousands of digits, which Python refuses to read, the first 18."""
+
+    def convert(self, value: str) -> int:
+        """The number."""
+        return int(value[:18])
 
 
 # --- endpoints ----------------------------------------------------------------------------------------------

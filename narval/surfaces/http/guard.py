@@ -150,12 +150,13 @@ class Guard:
         if method == "POST":
             self._check_origin(headers)
         secret, visitor = (
-            ("", None) if path.startswith(STATIC) else await self._visitor(headers.get("cookie", ""))
+            ("", None)
+            if path.startswith(STATIC)
+            else await self._visitor(headers.get("cookie", ""), path if method == "POST" else "")
         )
         if visitor is None and path != LOGIN and not path.startswith(STATIC):
             raise _not_logged_in(scope)
         if visitor is not None:
-            self._check_rate(visitor, path if method == "POST" else "")
             answer.follow(lambda data: self._goes_on(secret, data))
         scope[VISITOR], scope[SECRET] = visitor, secret
         if method != "POST":
@@ -197,12 +198,18 @@ class Guard:
         if not own:
             raise RefusedError(403, "A form is taken from these pages alone, not from another site.")
 
-    async def _visitor(self, cookies: str) -> tuple[str, Visitor | None]:
-        """The secret of a session that holds, and the visitor; one whose role is another now has ended."""
+    async def _visitor(self, cookies: str, act: str) -> tuple[str, Visitor | None]:
+        """The secret of a session that holds, and the visitor; one whose role is another now has ended.
+
+        `act` is where a form is sent. A session that asks too often has not even the daemon asked.
+        """
         for cookie in cookies.split(";"):
             name, _, secret = cookie.strip().partition("=")
             session = self._sessions.find(secret) if name == self._place.cookie else None
-            if session is not None and await self._holds(session):
+            if session is None:
+                continue
+            self._check_rate(session.number, act)
+            if await self._holds(session):
                 token = form_token(secret)
                 return secret, Visitor(str(session.number), session.person, session.role, token)
         return "", None
@@ -224,9 +231,9 @@ class Guard:
             return session is not None
         return await self._holds(session, self._limits.known)
 
-    def _check_rate(self, visitor: Visitor, path: str) -> None:
+    def _check_rate(self, number: int, path: str) -> None:
         """Raise RefusedError where a session asks too often."""
-        number, now = int(visitor.session), time.monotonic()
+        now = time.monotonic()
         self._count(number, "", int(now), self._limits.rate, "1")
         last = path.rpartition("/")[2]
         if last in self._scarce:

@@ -69,7 +69,7 @@ class Hooks:
         self._known: tuple[float, dict[str, dict[str, Any]]] | None = None
         self._taken: dict[str, deque[float]] = {}
         """The moments of the calls of the last minute, by hook."""
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places, self._asking = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
 
     async def take(self, call: HookCall) -> HookAnswer:
         """Take what was sent; it is recorded when the answer is 202."""
@@ -112,10 +112,11 @@ class Hooks:
 
     async def _hooks(self) -> dict[str, dict[str, Any]]:
         """The webhooks by name, as they were a second ago at most."""
-        now = self._seconds()
-        if self._known is None or now - self._known[0] > KNOWN:
-            self._known = now, {hook["hook"]: hook for hook in await self._reading.ask("hooks")}
-        return self._known[1]
+        async with self._asking:  # once for all who come meanwhile
+            now = self._seconds()
+            if self._known is None or now - self._known[0] > KNOWN:
+                self._known = now, {hook["hook"]: hook for hook in await self._reading.ask("hooks")}
+            return self._known[1]
 
     def _wait(self, hook: dict[str, Any]) -> int:
         """The seconds until another call is taken; 0 if this one is, which counts from now on."""

@@ -38,6 +38,9 @@ FAILED = 1.0
 AT_ONCE = 8
 """Failed logins that are answered at a time; others wait for those."""
 
+WAITING = 64
+"""Failed logins that wait at most: more are refused at once. A login that succeeds waits for none."""
+
 
 def session_pages(sessions: Sessions) -> tuple[PageRoute, ...]:
     """The page of sessions and the act that ends one: of everybody their own, of operators all."""
@@ -67,7 +70,7 @@ class LoginPages:
 
     def __init__(self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site) -> None:
         self._sessions, self._people, self._place, self._site = sessions, people, place, site
-        self._failing = asyncio.Semaphore(AT_ONCE)
+        self._failing, self._waiting = asyncio.Semaphore(AT_ONCE), 0
 
     def mounted(self) -> tuple[Mounted, ...]:
         """The routes: they come before a session or end one, so that they are no pages of the site."""
@@ -85,14 +88,23 @@ class LoginPages:
     async def _log_in(self, request: Request) -> Response:
         fields = request.scope[FIELDS]
         token, wanted = fields.get(TOKEN), _local(fields.get("next"))
-        link, people = self._sessions.link(token), await self._people.people()
+        link = self._sessions.link(token)
+        people = await self._people.people() if link is not None else None
         if link is not None and people is None:
             told = "No daemon is at work that knows you. Start it (narval run), and use the link then."
             return await self._page(request, told, status=503)
         secret = self._begun(token, link, people or ())
         if secret is None:
-            async with self._failing:
-                await asyncio.sleep(FAILED)
+            if self._waiting >= WAITING:
+                return await self._page(
+                    request, "Too many logins fail now; try again in a while.", status=429
+                )
+            self._waiting += 1
+            try:
+                async with self._failing:
+                    await asyncio.sleep(FAILED)
+            finally:
+                self._waiting -= 1
             told = "This link was used already, is older than ten minutes, or is for nobody known here."
             return await self._page(request, told, status=403)
         self._end(request)

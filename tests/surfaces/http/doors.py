@@ -54,6 +54,7 @@ class Door:
         base: str = HOME,
     ) -> None:
         done.clear()
+        self.asked = 0
         self.people: list[dict[str, Any]] | None = [
             {"person": "ann", "login": "ann", "web": "operator"},
             {"person": "ben", "login": "ben", "web": "person"},
@@ -73,6 +74,7 @@ class Door:
 
     async def _ask(self, method: str) -> Any:
         assert method == "people"
+        self.asked += 1
         if self.people is None:
             raise DaemonGoneError("no daemon is at work")
         return self.people

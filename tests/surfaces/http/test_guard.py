@@ -287,6 +287,22 @@ def test_M74_a_session_has_so_many_requests_a_second(tmp_path: Path) -> None:
     assert RequestLimits().rate == 50
 
 
+def test_M74_a_session_that_asks_too_often_has_the_daemon_asked_no_more(tmp_path: Path) -> None:
+    door = Door(tmp_path, limits=RequestLimits(rate=5))
+    ann = door.login()
+    before = door.asked
+    answers = [ann.get("/sessions.json").status_code for _ in range(100)]
+    assert door.asked - before == answers.count(200) < 100
+
+
+def test_M74_a_number_of_thousands_of_digits_is_of_nothing_there(door: Door) -> None:
+    ann = door.login()
+    for route in looks(door):
+        if ":int}" in route.path:
+            address = filled(route.path).replace("7", "7" * 6_000, 1)
+            assert ann.get(address).status_code in (400, 404, 503), route.path
+
+
 def test_M74_what_is_scarce_is_had_so_many_times_an_hour(tmp_path: Path) -> None:
     door = Door(tmp_path, scarce={"try": 3})
     ann, form = door.login(), {"data": {"token": door.token}}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,29 @@ def test_M74_a_failed_login_takes_a_second_and_eight_go_at_a_time(
         token, began = door.sessions.new_link("ann"), time.monotonic()
         assert browser.post("/login", data={"token": token}).status_code == 303
         assert time.monotonic() - began < 5
+
+
+def test_M74_a_flood_of_failed_logins_neither_piles_up_nor_asks_the_daemon(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    async def sleep(seconds: float) -> None:
+        while not released.is_set():
+            await slept(0.01)
+
+    slept = asyncio.sleep
+    monkeypatch.setattr(login.asyncio, "sleep", sleep)
+    count = login.WAITING + 20
+    with door.browser(origin=HOME) as browser, ThreadPoolExecutor(count) as pool:
+        tries = [pool.submit(browser.post, "/login", data={"token": str(n)}) for n in range(count)]
+        early = as_completed(tries)
+        refused = [next(early).result().status_code for _ in range(20)]
+        assert refused == [429] * 20
+        assert browser.post("/login", data={"token": door.sessions.new_link("ann")}).status_code == 303
+        assert door.asked == 1
+        released.set()
+        assert sorted(found.result().status_code for found in tries) == [403] * 64 + [429] * 20
 
 
 def test_M65_a_session_is_listed_and_ended_by_its_person_or_an_operator(door: Door) -> None:

@@ -14,6 +14,11 @@ from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, m
 MORE = """\
 <cookbook group="more">
   <work group="talk" name="nothing"><title>?</title><outcome name="yes"/></work>
+  <work group="more" name="form"><title>How much?</title><for people="ann ben"/>
+    <field name="comment" type="text"/><outcome name="yes"/></work>
+  <recipe group="more" name="fills" start_step="ask" end_step="ask">
+    <step id="ask" type="work" target="more.form"/>
+  </recipe>
   <recipe group="more" name="asks" start_step="ask" end_step="ask">
     <step id="ask" type="work" target="show.judge"/>
   </recipe>
@@ -75,6 +80,25 @@ def test_M14_runs_are_told_by_kind(pages: PagesOfHome, asking: int) -> None:
     counts = pages.ask("status")["kinds"]["work"]
     assert f"{counts['active']} active" in text.split("kind=work")[1]
     assert f"/runs/{item_of(pages, asking)}" in pages.shows("/runs", kind="work")
+
+
+def test_M50_an_item_shows_what_led_to_it(pages: PagesOfHome, asking: int) -> None:
+    item = item_of(pages, asking)
+    pages.shows(f"/work/{item}", "What led here", 'data-part="ask"', f'href="{BASE}/runs/{asking}/parts/ask"')
+    told = pages.get(f"/work/{item}", "person")
+    assert "What led here" not in told.text
+    assert f"/runs/{asking}" not in told.text
+
+
+def test_P52_what_was_typed_is_shown_again_when_another_has_claimed_the_item(pages: PagesOfHome) -> None:
+    item = item_of(pages, pages.start("more.fills"))
+    typed = {"field.comment": "it took an hour to write this", "outcome": "yes"}
+    typed["shown"] = pages.ask("work_item", item=item)["shown"]
+    pages.does(f"/work/{item}/claim")
+    refused = pages.post(f"/work/{item}/answer", "person", **typed)
+    assert refused.status_code == 409
+    assert "claimed by ann" in refused.text
+    assert typed["field.comment"] in refused.text
 
 
 def test_M29_a_run_tells_what_the_runs_that_it_waits_for_wait_for(pages: PagesOfHome, asking: int) -> None:

@@ -12,14 +12,21 @@ import os
 import resource
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-TIME, MEMORY = 10, 512 * 2**20
-"""Seconds and bytes that Graphviz may take for a layout."""
+TIME, MEMORY, OUTPUT = 10, 512 * 2**20, 16 * 2**20
+"""Seconds and bytes that Graphviz may take for a layout, and bytes that it may answer."""
+
+AT_ONCE = 2
+"""So many programs lay out at a time; others wait."""
+
+AGAIN = 600.0
+"""Seconds after which a graph is tried again that could not be laid out."""
 
 POINTS = 72.0
 """Pixels of a drawing for an inch of Graphviz."""
@@ -89,25 +96,35 @@ def source(drawn: Mapping[str, Any]) -> str:
 class Layouts:
     """The layouts that were made, kept in a folder; without one they are made each time."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder, self._program = folder, shutil.which("dot")
+    def __init__(self, folder: Path | None = None, patience: float = TIME + 2.0) -> None:
+        self._folder, self._program, self._patience = folder, shutil.which("dot"), patience
         self._making: dict[str, asyncio.Future[Layout | None]] = {}
         self._known: dict[str, Layout] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._refused: dict[str, float] = {}
+        """The moment at which a graph could not be laid out, by digest."""
 
     async def of(self, drawn: Mapping[str, Any]) -> Layout | None:
         """The layout of a graph; None where Graphviz is missing or refused, or the graph is too large."""
         if self._program is None or not drawn["parts"] or len(drawn["parts"]) > MOST:
             return None
         digest = str(drawn["layout"])
-        if (known := self._known.get(digest) or self._kept(digest)) is not None:
+        known = self._known.get(digest) or self._kept(digest)
+        if known is not None and len(known.boxes) == len(drawn["parts"]):
             return self._remember(digest, known)
+        if time.monotonic() - self._refused.get(digest, -AGAIN) < AGAIN:
+            return None
         if (making := self._making.get(digest)) is None:
             making = self._making[digest] = asyncio.ensure_future(self._made(self._program, drawn))
             making.add_done_callback(lambda _: self._making.pop(digest, None))
         made = await asyncio.shield(making)
-        if made is not None:
-            self._remember(digest, made)
-            self._keep(digest, made)
+        if made is None:
+            self._refused[digest] = time.monotonic()
+            while len(self._refused) > KEPT:
+                del self._refused[next(iter(self._refused))]
+            return None
+        self._remember(digest, made)
+        self._keep(digest, made)
         return made
 
     def _remember(self, digest: str, layout: Layout) -> Layout:
@@ -117,19 +134,15 @@ class Layouts:
         return layout
 
     async def _made(self, program: str, drawn: Mapping[str, Any]) -> Layout | None:
-        dot = await asyncio.create_subprocess_exec(
-            program, "-Tplain",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            preexec_fn=_limits, env={},
-        )  # fmt: skip
+        async with self._places:
+            try:
+                plain = await _answer(program, source(drawn).encode("ascii"), self._patience)
+            except OSError:  # the program is not there any more, or nothing can be begun
+                return None
         try:
-            async with asyncio.timeout(TIME + 2):
-                plain, _ = await dot.communicate(source(drawn).encode("ascii"))
-        except TimeoutError:
-            dot.kill()
-            await dot.wait()
+            return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn)
+        except (ValueError, IndexError):  # no answer, or not of Graphviz
             return None
-        return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn) if dot.returncode == 0 else None
 
     def _file(self, digest: str) -> Path | None:
         is_plain = digest.isascii() and digest.isalnum()
@@ -158,8 +171,31 @@ class Layouts:
                 old.unlink(missing_ok=True)
 
 
+async def _answer(program: str, text: bytes, patience: float) -> bytes:
+    """The answer of Graphviz; nothing of one that failed, wrote too much or took too long. Raises OSError."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answered:
+        given.write(text)
+        given.seek(0)
+        dot = await asyncio.create_subprocess_exec(
+            program, "-Tplain",
+            stdin=given, stdout=answered, stderr=asyncio.subprocess.DEVNULL, preexec_fn=_limits, env={},
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(patience):
+                failed = await dot.wait()
+        except TimeoutError:
+            return b""
+        finally:
+            if dot.returncode is None:
+                dot.kill()
+                await dot.wait()
+        answered.seek(0)
+        return b"" if failed else answered.read()
+
+
 def _limits() -> None:
     """Bound the program that is about to be begun."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
     resource.setrlimit(resource.RLIMIT_CPU, (TIME, TIME))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from narval.errors import RequestError, WorkRefusedError
-from narval.surfaces.http.page import EVERYBODY, WORKERS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.web.pages.run import drawing_of
 
 LISTED = 50
 """So many items are on a page."""
@@ -71,6 +73,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
         "problems": _problems(refused),
         "refused": str(refused) if refused is not None else "",
         "log": log,
+        "led": None if visit.live else await _led(visit, item),
         "inputs": INPUTS,
         "field_prefix": FIELD,
         "item_tones": ITEM_TONES,
@@ -84,6 +87,25 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
         follows=Follows(run=number),
         over=item["phase"] != "active",
     )
+
+
+async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """All that led to an item: the graph of the run that asks, and the elements the item has (P50); None for
+    who may not see them.
+    """
+    if visit.visitor.role not in READERS or not item["run"]:
+        return None
+    asking = item["run"]["run"]
+    try:
+        own, run, drawn = await asyncio.gather(
+            visit.ask("show", run=item["item"]),
+            visit.ask("show", run=asking),
+            visit.ask("drawn", run=asking),
+        )
+    except RequestError:  # it is forgotten
+        return None
+    drawing = await drawing_of(visit, drawn, f"/runs/{asking}/parts/")
+    return {"run": run, "drawn": drawn, "drawing": drawing, "elements": own["context"]}
 
 
 def _name(field: Mapping[str, Any]) -> str:

@@ -30,11 +30,22 @@ const paint = ([id, word, tone, badge = ""]) => {
     return;
   }
   dressed(element, "s-", tone);
-  put(element.querySelector(".badge"), badge);
+  put(badgeOf(element, badge), badge);
   const title = element.querySelector("title");
   element.dataset.name ??= title?.textContent.replace(/: [^:]*$/, "") ?? element.dataset.part;
   put(title, `${element.dataset.name}: ${word}`);
   linkOf(element)?.setAttribute("aria-label", [element.dataset.name, word, badge].filter(Boolean).join(", "));
+};
+
+// An empty badge is not in the page; it is put at the upper right of its part once it has something to say.
+const badgeOf = (part, text) => {
+  const known = part.querySelector(".badge"), box = part.querySelector("rect");
+  if (known || !text || !box) return known;
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  const at = (name) => Number(box.getAttribute(name));
+  const has = { class: "badge", x: at("x") + at("width") - 8, y: at("y") + 16 };
+  for (const [name, value] of Object.entries(has)) made.setAttribute(name, value);
+  return box.parentElement.appendChild(made);
 };
 
 const put = (element, text) => {
@@ -377,6 +388,7 @@ const begin = (graph) => {
   view.grow();
   view.fit();
   if (parts.length > LARGE) {
+    graph.classList.add("large");
     const of = OPENS_ON.map((tone) => parts.find((part) => part.matches(tone))).find(Boolean);
     view.scale = 1;
     view.centre(of ?? parts[0]);

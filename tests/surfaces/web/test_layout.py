@@ -1,0 +1,124 @@
+"""Graphviz: it is given no text, and whatever it does, there is a page (M73, M80, M81)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narval.surfaces.web.drawing.layout import Layouts, source
+from narval.surfaces.web.drawing.svg import drawing
+
+SAFE = re.compile(r"[a-z0-9=.,;>\"\[\]{} \n-]*", re.ASCII)
+"""The text that Graphviz may be given: `rankdir=TB` is the one word of ours with great letters."""
+
+ODD = ['"]; x [URL="javascript:x', "<b>", "\\N", "a\nb", "}", "n0", "", "\u202e", "\ud800", "y" * 10_000]
+texts = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, Any]:
+    """A graph with hostile ids, texts, shapes and frames, and arcs between any of them."""
+    ids = draw(st.lists(texts, min_size=1, max_size=7, unique=True))
+    parts = [
+        {
+            "id": id,
+            "text": draw(st.lists(texts, max_size=3)),
+            "shape": draw(st.sampled_from(["box", "bar", "final", '"];', ""])),
+            "frame": draw(st.one_of(st.just(""), texts)),
+        }
+        for id in ids
+    ]
+    ends = st.one_of(st.sampled_from(ids), texts)
+    arcs = [
+        {"from": one, "to": two, "text": "x"}
+        for one, two in draw(st.lists(st.tuples(ends, ends), max_size=9))
+    ]
+    return {"parts": parts, "arcs": arcs, "layout": "x1"}
+
+
+@given(graphs())
+@settings(deadline=None)
+def test_M73_graphviz_is_given_numbers_and_sizes_alone(drawn: dict[str, Any]) -> None:
+    text = source(drawn)
+    assert SAFE.fullmatch(text.replace("rankdir=TB", "")), text
+    assert text.count("[width=") == len(drawn["parts"])
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+@given(graphs())
+@settings(deadline=None, max_examples=12)
+def test_M73_whatever_ids_and_texts_are_each_part_has_its_place(drawn: dict[str, Any]) -> None:
+    layout = asyncio.run(Layouts().of(drawn))
+    assert layout is not None
+    named = [{**part, "state": "", "tone": "idle", "badge": ""} for part in drawn["parts"]]
+    if all(part["text"] for part in named):
+        made = drawing({**drawn, "parts": named}, layout, lambda part: "/")
+        assert len(made.parts) == len(drawn["parts"])
+
+
+PART = {"text": ["a"], "shape": "box", "frame": ""}
+TWO = {
+    "parts": [{**PART, "id": "a"}, {**PART, "id": "b"}],
+    "arcs": [{"from": "a", "to": "b"}],
+    "layout": "x2",
+}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exec sleep 1000",
+        "kill -9 $$",
+        "exit 3",
+        "exec yes 'node n0 1 1 1 1'",
+        "printf 'graph 1 x y\\nnode n0'",
+        "printf 'node n7 1 1 1 1\\n'",
+        "printf '\\377\\000'",
+        "exec cat /dev/zero",
+        "cat",
+        "exit 0",
+    ],
+)
+def test_M81_a_program_that_hangs_dies_floods_or_lies_gives_no_layout(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dot = tmp_path / "dot"
+    dot.write_text(f"#!/bin/sh\nPATH=/bin:/usr/bin\necho >> {tmp_path}/begun\n{script}\n")
+    dot.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    layouts = Layouts(tmp_path / "kept", patience=1.0)
+
+    async def asked() -> list[Any]:
+        return [await layouts.of(TWO), *await asyncio.gather(*(layouts.of(TWO) for _ in range(5)))]
+
+    assert asyncio.run(asked()) == [None] * 6
+    assert (tmp_path / "begun").read_text().count("\n") == 1  # it is not tried again at once
+    assert not list(tmp_path.glob("kept/*"))
+
+
+def test_M81_without_the_program_there_is_no_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dot = tmp_path / "dot"
+    dot.write_text("#!/bin/sh\n")
+    dot.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    layouts = Layouts()
+    dot.unlink()  # it was there when narval web began
+    assert asyncio.run(layouts.of(TWO)) is None
+    assert asyncio.run(Layouts().of(TWO)) is None
+
+
+def test_M80_a_kept_layout_of_other_parts_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "dot").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "dot").chmod(0o755)
+    (tmp_path / "x2.json").write_text('{"width":1,"height":1,"boxes":[],"curves":[]}')
+    assert asyncio.run(Layouts(tmp_path).of(TWO)) is None
