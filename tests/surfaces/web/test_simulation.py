@@ -90,7 +90,7 @@ class TestSimulation:
         "given", [{"scenario": SCENARIO}, {"name": "stages"}], ids=["pasted", "of the home"]
     )
     def test_M57_a_scenario_is_played(self, pages: PagesOfHome, given: dict[str, str]) -> None:
-        pages.shows("/simulate", ">stages</option>")
+        pages.shows("/simulate", '<option value="stages">stages</option>')
         text = pages.shows(simulated(pages, **given), "did not go well", "an empty memory", "Expected")
         assert re.search(r'class="met">.*show\.stages', text)
         assert re.search(r'class="unmet">.*whale.*line 5', text)
