@@ -1,7 +1,7 @@
 // A drawing that can be looked at: larger, smaller, moved, searched, and gone through by keys (M33, M63, M91).
 //
 // .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><title>name: state</title><a href=…>, and
-// arcs, <g id=… data-arc="ID" data-from="ID" data-to="ID" class="arc e-STATE">. "narval:parts" says what changed,
+// arcs, <g id=… data-from="ID" data-to="ID" class="arc e-STATE">; data-arc="ID" where that is not FROM>TO. "narval:parts" says what changed,
 // "narval:draw" what is shown instead (replay), "narval:now" that the present is shown again; their details are rows
 // [id of an element of SVG, state, tone, badge].
 
