@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narval import errors
@@ -95,6 +95,7 @@ PLAIN = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first text takes a second to draw
 @given(PLAIN)
 def test_plain_data_crosses_the_socket_unchanged(value: Any) -> None:
     again = wire.fields(wire.frame(wire.REPLY, 1, None, value)[4:])[3]
@@ -109,6 +110,7 @@ def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
     understood(body)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first text takes a second to draw
 @given(PLAIN)
 def test_no_plain_data_does_more_than_be_refused(value: Any) -> None:
     understood(msgpack.packb(value))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
 import pytest
 
 from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, make_show
+
+STEPS = 500
 
 MORE = """\
 <cookbook group="more">
@@ -122,6 +125,10 @@ def test_M41_of_several_definitions_of_a_name_that_which_is_started_is_shown(pag
 def test_M32_calls_that_no_part_of_the_graph_makes_have_a_page(pages: PagesOfHome) -> None:
     pages.add(PUT)
     (run,) = pages.ask("runs", kind="task")
+    drawn = pages.shows(f"/runs/{run['eid']}", 'class="badge"')
+    (top,) = re.findall(r'<rect x="[^"]*" y="([^"]*)"', drawn.split('data-part="going"')[1])[:1]
+    (badge,) = re.findall(r'class="badge" x="[^"]*" y="([^"]*)"', drawn)
+    assert float(badge) == float(top) - 4  # a long one would cover the name
     server, part = run["parent"]["run"], run["parent"]["step"]
     pages.shows(f"/runs/{server}/parts/{part}", f'href="{BASE}/runs/{run["eid"]}"')
     assert pages.get(f"/runs/{server}/parts/nowhere").status_code in (400, 404)
@@ -160,3 +167,26 @@ def test_M29_a_run_says_that_a_newer_version_is_loaded(pages: PagesOfHome) -> No
     shown = pages.shows(f"/runs/{run}", "what has changed</a>")
     (url,) = re.findall(r'href="([^"]*/diff[^"]*)"', shown)
     pages.shows(html.unescape(url).removeprefix(BASE), "step id=&#34;b&#34;")
+
+
+def test_M66_no_link_of_a_person_leads_to_what_is_not_theirs(pages: PagesOfHome) -> None:
+    item = item_of(pages, pages.start("more.fills"))
+    for path in ("/work", f"/work/{item}", "/runs"):
+        text = pages.get(path, "person").text
+        for link in re.findall(r'<a [^>]*href="(/a/[^"#]+)', text):
+            assert pages.get("/" + html.unescape(link), "person").status_code in (200, 303), (path, link)
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="without Graphviz the table is the page")
+def test_M84_the_page_of_a_thousand_parts_is_small(pages: PagesOfHome) -> None:
+    steps = "".join(f'<step id="s{n}" type="action" target="talk.nothing"/>' for n in range(STEPS))
+    ways = "".join(
+        f'<transition id="t{n}"><in idref="s{(n - 1) // 2}"/><out idref="s{n}"/></transition>'
+        for n in range(1, STEPS)
+    )
+    head = f'<recipe group="large" name="tree" start_step="s0" end_step="s{STEPS - 1}">'
+    (pages.home.path / "recipes" / "large.xml").write_text(f"{head}{steps}{ways}</recipe>")
+    pages.ask("reload")
+    shown = pages.shows(f"/runs/{pages.over('large.tree')}", 'id="drawing"')
+    assert shown.count("data-part=") == 2 * STEPS - 1
+    assert len(shown.encode()) <= 500_000

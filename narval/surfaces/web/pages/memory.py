@@ -11,6 +11,7 @@ from lxml import etree
 from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.elements.element import parse
 from narval.operations.text import person
+from narval.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 from narval.surfaces.web.drawing.provenance import provenance
 from narval.surfaces.web.drawing.svg import drawing
@@ -98,6 +99,7 @@ async def element_page(visit: Visit) -> Shown | Redirect:
     lines = indented(element["xml"]).splitlines()
     values = {
         "element": element,
+        "attributes": hide_secrets(element["attributes"]),
         "lines": lines,
         "folded": FOLDED,
         "drawn": graph,

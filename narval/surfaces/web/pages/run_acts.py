@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.errors import ElementError, RequestError
+from narval.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 
 TOKEN_TONES = {
@@ -153,9 +154,9 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
     environment = await visit.ask("environment", run=eid)
     values = {
         "run": run,
-        "tokens": tokens["tokens"],
+        "tokens": hide_secrets(tokens["tokens"]),
         "token_tones": TOKEN_TONES,
-        "environment": environment["environment"],
+        "environment": hide_secrets(environment["environment"]),
         "problem": problem,
         "here": "/runs",
     }

@@ -1,7 +1,7 @@
 // A drawing that can be looked at: larger, smaller, moved, searched, and gone through by keys (M33, M63, M91).
 //
 // .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><title>name: state</title><a href=…>, and
-// arcs, <g id=… data-arc="ID" data-from="ID" data-to="ID" class="arc e-STATE">. "narval:parts" says what changed,
+// arcs, <g id=… data-from="ID" data-to="ID" class="arc e-STATE">; data-arc="ID" where that is not FROM>TO. "narval:parts" says what changed,
 // "narval:draw" what is shown instead (replay), "narval:now" that the present is shown again; their details are rows
 // [id of an element of SVG, state, tone, badge].
 
@@ -37,15 +37,16 @@ const paint = ([id, word, tone, badge = ""]) => {
   linkOf(element)?.setAttribute("aria-label", [element.dataset.name, word, badge].filter(Boolean).join(", "));
 };
 
-// An empty badge is not in the page; it is put at the upper right of its part once it has something to say.
+// An empty badge is not in the page: it is put at the upper right of its part once it has something to say, and
+// above it what would cover the name.
 const badgeOf = (part, text) => {
   const known = part.querySelector(".badge"), box = part.querySelector("rect");
-  if (known || !text || !box) return known;
-  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  if (!text || !box) return known;
+  const badge = known ?? document.createElementNS("http://www.w3.org/2000/svg", "text");
   const at = (name) => Number(box.getAttribute(name));
-  const has = { class: "badge", x: at("x") + at("width") - 8, y: at("y") + 16 };
-  for (const [name, value] of Object.entries(has)) made.setAttribute(name, value);
-  return box.parentElement.appendChild(made);
+  const has = { class: "badge", x: at("x") + at("width") - 8, y: at("y") + (text.length < 3 ? 16 : -4) };
+  for (const [name, value] of Object.entries(has)) badge.setAttribute(name, value);
+  return known ?? box.parentElement.appendChild(badge);
 };
 
 const put = (element, text) => {

@@ -24,7 +24,8 @@ class Film {
     this.now = new Map();
     const elements = (name) => [...document.querySelectorAll(`svg [data-${name}]`)];
     this.parts = new Map(elements("part").map((element) => [element.dataset.part, element.id]));
-    this.arcs = new Map(elements("arc").map((element) => [element.dataset.arc, element.id]));
+    const idOf = ({ arc, from, to }) => arc ?? `${from}>${to}`;
+    this.arcs = new Map(elements("from").map((element) => [idOf(element.dataset), element.id]));
   }
 
   rows({ parts = [], arcs = [] }) {
