@@ -167,10 +167,8 @@ _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadl
 def _waited(at: float, run: Run, wait: Wait) -> Form:
     """A moment that a part of a run waits for."""
     times = _times(run, wait)
-    what = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadline"}.get(
-        wait.what, "wake"
-    )
-    return _entry(at, what, run, wait.id, _told(times) if times else wait.reckoned or wait.text)
+    text = _told(times) if times else wait.reckoned or wait.text
+    return _entry(at, _WHAT.get(wait.what, "wake"), run, wait.id, text)
 
 
 def _times(run: Run, wait: Wait) -> tuple[Time, ...]:

@@ -59,6 +59,8 @@ class RequestLimits(NamedTuple):
 
     header: int = 16_384
     body: int = 1_000_000
+    login: int = 4_096
+    """of a form by somebody who is not logged in yet"""
     fields: int = 500
     sending: float = 10.0
     """for a request to arrive"""
@@ -161,7 +163,8 @@ class Guard:
         scope[VISITOR], scope[SECRET] = visitor, secret
         if method != "POST":
             return receive
-        fields = await self._form(headers, receive)
+        most = self._limits.login if visitor is None else self._limits.body
+        fields = await self._form(headers, receive, most)
         if path != LOGIN and not (
             visitor is not None and hmac.compare_digest(fields.get(TOKEN).encode(), visitor.token.encode())
         ):
@@ -247,12 +250,11 @@ class Guard:
             told = f"{most} an hour" if what else f"{most} a second"
             raise RefusedError(429, f"Too many requests of one session: at most {told}.", retry_after=wait)
 
-    async def _form(self, headers: Mapping[str, str], receive: Receive) -> Fields:
-        """The fields of a form. Raises RefusedError."""
+    async def _form(self, headers: Mapping[str, str], receive: Receive, most: int) -> Fields:
+        """The fields of a form of so many bytes at most. Raises RefusedError."""
         kind, _, charset = headers.get("content-type", "").lower().replace(" ", "").partition(";")
         if kind != FORM or charset not in ("", "charset=utf-8"):
             raise RefusedError(403, f"Acts are sent as {FORM}.")
-        most = self._limits.body
         too_long = RefusedError(413, f"A form is at most {most:,} bytes long.", connection="close")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18 or int(length) > most:

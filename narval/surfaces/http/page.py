@@ -146,8 +146,12 @@ class Visit:
 
     def number(self, name: str) -> int | None:
         """A whole number of the address; None where there is none, or it is none."""
-        text = self.query.get(name, "")
-        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+        return whole_number(self.query.get(name, ""))
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number of an address or a form, as far as a store can hold it; None for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def segment(value: object) -> str:

@@ -42,11 +42,10 @@ def environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=visible,
-        extensions=["jinja2.ext.do"],
         auto_reload=False,
     )
     made.filters |= {
-        "age": age, "ahead": ahead, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
+        "age": age, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
         "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
@@ -129,11 +128,6 @@ def age(given: str | None) -> str:
         return ""
     seconds = time.time() - _moment(given).timestamp()
     return f"{_about(seconds)} ago" if seconds >= 0 else f"in {_about(-seconds)}"
-
-
-def ahead(given: str | None) -> str:
-    """The time since a moment, without `ago`."""
-    return _about(abs(time.time() - _moment(given).timestamp())) if given else ""
 
 
 def _about(seconds: float) -> str:

@@ -137,7 +137,7 @@ async def frame(visit: Visit) -> dict[str, Any]:
 
 
 async def _attention(visit: Visit) -> int:
-    """The number of things that need attention; none where nobody can be visit."""
+    """The number of things that need attention; none for those who may not see them, or without a daemon."""
     if not visit.agent or visit.visitor.role == "person":
         return 0
     try:

@@ -169,3 +169,11 @@ def test_M65_who_comes_from_elsewhere_is_told_how_to_go_on(door: Door) -> None:
     assert 'href="/a/narval/runs/7?at=3"' in page.text
     known = door.login().get("/login")
     assert "You are logged in as ann" in known.text
+
+
+def test_M74_a_login_is_a_small_form(door: Door) -> None:
+    """Strangers send it: what they may have us hold is little."""
+    token = door.sessions.new_link("ann")
+    answer = door.browser(origin=HOME).post("/login", data={"token": token, "x": "y" * 5_000})
+    assert answer.status_code == 413
+    assert door.browser(origin=HOME).post("/login", data={"token": token}).status_code == 303

@@ -77,6 +77,9 @@ class TestRuns:
     def test_M39_a_definition_is_started_with_pasted_and_chosen_elements(self, pages: PagesOfHome) -> None:
         ann = pages.add("<name>Ann</name>")
         pages.shows("/start/demo.greet", "Start demo.greet")
+        for wrong in ("x12", "9" * 5_000):
+            answer = pages.post("/start/demo.greet", elements=wrong)
+            assert (answer.status_code, "expected numbers of elements" in answer.text) == (400, True)
         for fields in ({"xml": "<name>Ann</name>"}, {"elements": str(ann)}):
             leads = pages.does("/start/demo.greet", **fields)
             pages.ask("wait", run=int(leads.rpartition("/")[2]), timeout=60)

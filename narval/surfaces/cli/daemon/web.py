@@ -77,7 +77,6 @@ def web(
     from narval.surfaces.http.address import note
     from narval.surfaces.http.address import serving as holding
 
-    session.home.prepare()
     sessions = _sessions(session)
     with ExitStack() as stack:
         noted = stack.enter_context(holding(_folder(session)))

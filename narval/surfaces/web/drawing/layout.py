@@ -136,8 +136,10 @@ class Layouts:
     async def _made(self, program: str, drawn: Mapping[str, Any]) -> Layout | None:
         async with self._places:
             try:
-                plain = await _answer(program, source(drawn).encode("ascii"), self._patience)
-            except OSError:  # the program is not there any more, or nothing can be begun
+                if self._folder is not None:
+                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                plain = await _answer(program, source(drawn).encode("ascii"), self._patience, self._folder)
+            except OSError:  # the program is not there any more, or nothing can be begun or written
                 return None
         try:
             return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn)
@@ -162,7 +164,6 @@ class Layouts:
         if file is None:
             return
         with contextlib.suppress(OSError):  # it is only quicker with it
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
                 written.write(msgspec.json.encode(layout))
             os.replace(written.name, file)
@@ -171,9 +172,12 @@ class Layouts:
                 old.unlink(missing_ok=True)
 
 
-async def _answer(program: str, text: bytes, patience: float) -> bytes:
-    """The answer of Graphviz; nothing of one that failed, wrote too much or took too long. Raises OSError."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answered:
+async def _answer(program: str, text: bytes, patience: float, folder: Path | None) -> bytes:
+    """The answer of Graphviz; nothing of one that failed, wrote too much or took too long. Raises OSError.
+
+    What it reads and writes has no name, in the folder of layouts where there is one.
+    """
+    with tempfile.TemporaryFile(dir=folder) as given, tempfile.TemporaryFile(dir=folder) as answered:
         given.write(text)
         given.seek(0)
         dot = await asyncio.create_subprocess_exec(

@@ -73,13 +73,17 @@ def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None
     bars = []
     for index, row in enumerate(listed):
         asked, begun, end = place(row["asked"]), place(row["begun"] or row["asked"]), place(row["ended"])
-        took = (_seconds(row["ended"]) if row["ended"] else last) - _seconds(row["begun"] or row["asked"])
         is_waiting = row["for"] in WAITS and row["outcome"] in ("under way", "came")
         tone = "waiting" if is_waiting else OUTCOMES.get(row["outcome"], "idle")
         top = TOP + HEIGHT * index
         width, waited = round(max(2.0, end - begun), 1), round(begun - asked, 1)
-        bars.append(Bar(row, tone, top, round(begun, 1), width, waited, duration(took)))
+        bars.append(Bar(row, tone, top, round(begun, 1), width, waited, duration(length(row, last))))
     return Waterfall(TOP + HEIGHT * len(listed) + 8, tuple(bars), _marks(span))
+
+
+def length(row: Mapping[str, Any], last: float) -> float:
+    """The seconds that a row took since it was begun, until the moment `last` where it is under way."""
+    return (_seconds(row["ended"]) if row["ended"] else last) - _seconds(row["begun"] or row["asked"])
 
 
 def _marks(span: float) -> tuple[Mark, ...]:

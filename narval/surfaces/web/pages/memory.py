@@ -12,7 +12,7 @@ from narval.errors import ElementError, PatternError, RequestError
 from narval.memory.elements.element import parse
 from narval.operations.text import person
 from narval.source.secrets import hide_secrets
-from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 from narval.surfaces.web.drawing.provenance import provenance
 from narval.surfaces.web.drawing.svg import drawing
 
@@ -57,6 +57,7 @@ async def memory_list(visit: Visit) -> Shown:
         "column": problem.column if isinstance(problem, PatternError) else 0,
         "older": older,
         "newest": url(**query) if "before" in visit.query else "",
+        "listed": LISTED,
         "cut": CUT,
         "came_from": came_from,
         "here": "/memory",
@@ -106,7 +107,6 @@ async def element_page(visit: Visit) -> Shown | Redirect:
         if layout is not None
         else None,
         "came_from": came_from,
-        "refused": "",
         "here": "/memory",
     }
     return Shown("element.html", values, element, follows=Follows(elements=True))
@@ -138,8 +138,7 @@ def _form(text: str, replace: int | None, problem: str) -> Shown:
 @act("/a/{agent}/memory/add")
 async def add_element(visit: Visit) -> Redirect | Shown:
     """Add the elements of a text, or one in place of another (M26)."""
-    text, replace = visit.fields.get("xml"), visit.fields.get("replace")
-    number = int(replace) if replace.isdecimal() else None
+    text, number = visit.fields.get("xml"), whole_number(visit.fields.get("replace"))
     try:
         added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
     except ElementError as error:

@@ -13,6 +13,7 @@ from narval.surfaces.web.drawing.svg import drawing, patches
 
 LINES = 30
 """So many lines of its history are on the page of a run, the newest."""
+
 TABLED = 300
 """A graph of more parts has its table only where that is asked for."""
 
@@ -75,7 +76,7 @@ async def _newer(visit: Visit, shown: dict[str, Any]) -> str:
 
 
 async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The runs that a run waits for, by their numbers, with what they wait for themselves; ten at most."""
+    """The runs that a run waits for, by number, with what they wait for themselves; `CALLED` at most."""
     eids = [eid for wait in why["waiting"] for eid in wait.get("runs") or ()][:CALLED]
     found = await asyncio.gather(
         *(visit.ask(what, run=eid) for eid in eids for what in ("show", "why")), return_exceptions=True

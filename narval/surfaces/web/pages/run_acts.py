@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from narval.errors import ElementError, RequestError
 from narval.source.secrets import hide_secrets
-from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 
 TOKEN_TONES = {
     "active": "active", "delayed": "waiting", "complete": "done", "discarded": "cancelled",
@@ -118,18 +119,27 @@ async def start_run(visit: Visit) -> Redirect | Shown:
     """Start a definition with elements that are pasted, or are copies of some in memory."""
     given = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
     try:
-        eids = [int(text) for text in given["elements"].replace(",", " ").split() if text.isdecimal()]
-        chosen = [(await visit.ask("element", eid=eid))["xml"] for eid in eids]
-        pasted = [given["xml"]] if given["xml"].strip() else []
         run = await visit.act(
             "start",
             name=visit.path["name"],
-            elements=[text.encode("utf-8", "surrogatepass") for text in (*chosen, *pasted)],
+            elements=await elements_given(visit, given),
             environment=pairs(given["environment"]) or None,
         )
     except (RequestError, ElementError) as error:
         return _start(visit, given, str(error))
     return Redirect(visit.url(f"/runs/{run['eid']}"))
+
+
+async def elements_given(visit: Visit, given: Mapping[str, str]) -> list[bytes]:
+    """The elements that a form names by numbers, then what is pasted into it. Raises RequestError."""
+    texts = []
+    for word in given["elements"].replace(",", " ").split():
+        eid = whole_number(word)
+        if eid is None:
+            raise RequestError(f"expected numbers of elements, such as 12 15, got {word!r:.40}")
+        texts.append((await visit.ask("element", eid=eid))["xml"])
+    texts += [given["xml"]] if given["xml"].strip() else []
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 @page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}")

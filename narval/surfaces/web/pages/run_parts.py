@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 from narval.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
-from narval.surfaces.web.drawing.waterfall import OUTCOMES, waterfall
+from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall
 from narval.surfaces.web.pages.run import drawing_of, is_tabled, told
 
 LINES = 100
@@ -57,7 +58,7 @@ async def timeline_page(visit: Visit) -> Shown:
     rows = found["rows"]
     is_longest = visit.query.get("sort") == "longest"
     if is_longest:
-        rows = sorted(rows, key=lambda row: -_length(row))
+        rows = sorted(rows, key=lambda row: -length(row, math.inf))
     shown = rows[:BARS] if is_longest else rows[-BARS:]
     values = {
         "run": run,
@@ -67,13 +68,6 @@ async def timeline_page(visit: Visit) -> Shown:
         "here": "/runs",
     }
     return Shown("timeline.html", values, found, follows=Follows(run=eid), over=run["phase"] != "active")
-
-
-def _length(row: dict[str, Any]) -> float:
-    """The seconds that a call took; one that is under way is longer than all."""
-    if not row["ended"]:
-        return float("inf")
-    return float(waterfall([row], row["asked"], row["ended"], 0.0).bars[0].width)
 
 
 @page("/a/{agent}/runs/{run:int}/history", command="narval history {run}")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from narval.errors import NarvalError, RequestError
-from narval.surfaces.http.page import Follows, Shown, Visit, act, page
+from narval.surfaces.http.page import Follows, Shown, Visit, act, page, whole_number
 
 LISTED = 50
 """So many runs are on a page."""
@@ -125,7 +125,7 @@ async def _chosen(visit: Visit) -> list[int]:
     """The runs that are ticked, or all that the filters show; `MOST` at most."""
     if visit.fields.get("which") != "all":
         texts = " ".join(visit.fields.all("run")).split()
-        return [int(text) for text in texts if text.isascii() and text.isdecimal()][:MOST]
+        return [eid for text in texts if (eid := whole_number(text)) is not None][:MOST]
     chosen = filters({name: visit.fields.get(name) for name in FILTERS})
     return [run["eid"] for run in await visit.ask("runs", limit=MOST, **arguments(chosen))]
 

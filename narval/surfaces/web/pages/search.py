@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from narval.errors import NarvalError
-from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment
+from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, whole_number
 
 
 @page("/a/{agent}/search")
 async def search_page(visit: Visit) -> Shown | Redirect:
     """Lead to the run or element of a number, to the definition of a name, else to what contains it."""
     words = visit.query.get("q", "").strip()
-    if words.isascii() and words.isdecimal() and len(words) <= 18:
-        return Redirect(visit.url(f"/{await _sort(visit, int(words))}/{words}"))
+    if (eid := whole_number(words)) is not None:
+        return Redirect(visit.url(f"/{await _sort(visit, eid)}/{eid}"))
     loaded = await visit.ask("definitions")
     named = [row for row in loaded["definitions"] if words and words.casefold() in row["name"].casefold()]
     exact = [row for row in named if row["name"] == words]

@@ -9,6 +9,7 @@ from typing import Any
 from narval.errors import ElementError, NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import shown_definition
+from narval.surfaces.web.pages.run_acts import elements_given
 
 FIELDS = (
     "definition", "scenario", "name", "xml", "elements", "start", "duration", "memory", "edits", "edited",
@@ -81,11 +82,8 @@ async def _asked(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
     asked: dict[str, Any] = {name: given[name].strip() or None for name in ("start", "duration")}
     scenario = given["scenario"].strip() or given["name"].strip()
     if given["definition"].strip():
-        eids = [int(text) for text in given["elements"].replace(",", " ").split() if text.isdecimal()]
-        texts = [(await visit.ask("element", eid=eid))["xml"] for eid in eids]
-        texts += [given["xml"]] if given["xml"].strip() else []
         asked["definition"] = given["definition"].strip()
-        asked["elements"] = [text.encode("utf-8", "surrogatepass") for text in texts]
+        asked["elements"] = await elements_given(visit, given)
         asked["memory"] = given["memory"] or "now"
     if scenario:
         asked["scenario"] = scenario

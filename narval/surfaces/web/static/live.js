@@ -20,7 +20,6 @@ const announcer = document.getElementById("told");
 const show = (text) => {
   if (banner.textContent !== text) banner.textContent = text;
   banner.hidden = !text;
-  document.documentElement.classList.toggle("stale", Boolean(text));
 };
 
 let unsaid = [];
@@ -78,9 +77,7 @@ const morph = (region, html) => {
   if (focused && (document.activeElement !== focused || focused.getAttribute("href") !== name)) {
     find(region)?.focus({ preventScroll: true });
   }
-  if (region.dataset.quiet === undefined) {
-    for (const node of added) if (node instanceof Element && node.matches("li, tr")) announce(node.textContent);
-  }
+  for (const node of added) if (node instanceof Element && node.matches("li, tr")) announce(node.textContent);
 };
 
 const regions = (contents) => {
@@ -152,6 +149,5 @@ if (url) {
   addEventListener("pointerdown", resume);
   addEventListener("pagehide", () => { if (state === "open") close("closed"); });
   addEventListener("pageshow", (event) => { if (event.persisted) resume(); });
-  document.documentElement.classList.add("followed");
   open();
 }

@@ -96,7 +96,6 @@ const begin = () => {
   const told = make("output", { class: "told" });
   bar.append(track, told);
   box.prepend(bar);
-  box.classList.add("played");
 
   const drawMarks = () => {
     const count = Math.max(film.entries.length - 1, 1);
@@ -162,7 +161,6 @@ const begin = () => {
     const rows = film.between(at, index);
     at = index;
     following = false;
-    document.documentElement.classList.add("replayed");
     document.dispatchEvent(new CustomEvent("narval:draw", { detail: rows }));
     slider.value = String(at);
     tell();
@@ -194,7 +192,6 @@ const begin = () => {
     if (!film.entries.length) return;
     show(film.entries.length - 1);
     following = true;
-    document.documentElement.classList.remove("replayed");
     document.dispatchEvent(new CustomEvent("narval:now"));
     write();
   };
@@ -241,7 +238,6 @@ const begin = () => {
       // The server has drawn this moment; what comes later is held back.
       at = index;
       following = false;
-      document.documentElement.classList.add("replayed");
       document.dispatchEvent(new CustomEvent("narval:draw", { detail: [] }));
       slider.value = String(at);
       tell();
