@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from narval.errors import DaemonGoneError, RequestError
+from narval.surfaces.http.live.followed import FollowedPage, PageNews
 from narval.surfaces.http.live.hub import IN_ALL, LINGER
 from narval.surfaces.http.live.picture import differences, message, picture
 from narval.surfaces.http.live.stream import QUEUE, PageStream
-from narval.surfaces.http.page import Patch
+from narval.surfaces.http.page import Follows, Patch, Shown
 from tests.surfaces.http.fake_time import run
 from tests.surfaces.http.followed_pages import Pages, PlayedPage
 
@@ -194,6 +195,26 @@ class TestPages:
             assert changed.names == ["back", "regions"]
 
         played(dialogue)
+
+    def test_M60_nothing_is_made_before_there_are_news_of_a_daemon_that_was_away(self) -> None:
+        """Its picture would be of no turn, and who comes back would be taken to have seen it."""
+        turns, made = [0], list[int]()
+
+        async def again() -> tuple[Shown, dict[str, str]]:
+            made.append(turns[-1])
+            return Shown("page.html", {}, follows=Follows(runs=True)), {"live_state": "well"}
+
+        async def dialogue() -> None:
+            page = FollowedPage(again, lambda: turns[-1])
+            task = asyncio.create_task(page.run())
+            for turn in (0, 7):
+                turns.append(turn)
+                page.tell(PageNews(turn, lost=True))
+                await asyncio.sleep(1)
+            task.cancel()
+
+        run(dialogue())
+        assert made == [7]
 
     def test_M4_a_daemon_that_goes_is_told_and_its_return_within_two_seconds(self) -> None:
         async def dialogue(pages: Pages, page: PlayedPage) -> None:

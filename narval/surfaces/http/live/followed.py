@@ -100,6 +100,8 @@ class FollowedPage:
 
     async def _make(self) -> None:
         turn = self._turn()
+        if not turn:  # the daemon was away: with its first news the page is made in any case
+            return
         try:
             shown, regions = await self._again()
         except DaemonGoneError:
