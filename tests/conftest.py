@@ -1,8 +1,16 @@
-"""What holds for all tests: how quick a machine is says nothing about the code."""
+"""Settings of all tests: they depend on no machine, and a run is like the one before.
+
+Examples of hypothesis are the same each time; `HYPOTHESIS_PROFILE=random make test` looks for others.
+"""
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-machine")
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+settings.register_profile("same", ANY_MACHINE, derandomize=True)
+settings.register_profile("random", ANY_MACHINE, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
