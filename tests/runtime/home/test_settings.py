@@ -218,8 +218,8 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
     usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
-    without = msgspec.structs.replace(settings, agent=usual.agent, mail=None, sources={})
-    assert without == usual, "mail and sources have no default"
+    without = msgspec.structs.replace(settings, agent=usual.agent, mail=None, sources={}, hooks={})
+    assert without == usual, "mail, sources and hooks have no default"
     assert settings.own == AgentSettings()
     assert set(settings.agent) == set(AGENT_READERS) - {"timezone", "forget_after", "idle_after"} - TABLES
     assert set(tomllib.loads("\n".join(shown))) == set(READERS)
