@@ -122,6 +122,7 @@ def test_G2_a_folder_taken_away_suspends_its_agent_and_loses_nothing(narval: Nar
     with narval.running():
         put_ada(narval)
         until(came(narval, "ada", "said"), "ada is at work")
+        until(came(narval, "ada", "letter"), "ada's inbox is read")
         (narval.home / "agents/ada").rename(narval.home / "away")
         until(lambda: states(narval)["ada"] == "suspended", "ada is suspended")
         assert narval.ask("agents", "show", "ada")["why"] == "agents/ada is gone"
