@@ -1,4 +1,4 @@
-"""JSON: elements of a text, at a place, of each value; and what is refused (docs/reference/modules/json.md)."""
+"""JSON: elements of a text, at a place, of each value; and what is refused."""
 
 from __future__ import annotations
 
