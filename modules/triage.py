@@ -1,4 +1,4 @@
-"""Triage: what is to be done about a mail, by rules that the user edits as XPath (docs/mail.md)."""
+"""Triage: what is to be done about a mail, by rules that the user edits as XPath."""
 
 from __future__ import annotations
 
