@@ -28,8 +28,8 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
     """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
 
     Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
-    the mail alone, as `email[@list]` would be in a recipe. The `template` of a rule names the `ack-template` of
-    its answer, and goes into the verdict. Raises ActionError for a rule that is none.
+    the mail alone, as `email[@list]` would be in a recipe. The `template` of a rule names the
+    `ack-template` of its answer, and goes into the verdict. Raises ActionError for a rule that is none.
     """
     made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
