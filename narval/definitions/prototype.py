@@ -34,7 +34,7 @@ class Input:
     takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
     empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
     step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
-    element (`"name of template"`), or the words there may be. What `data/memory.xml` declares is checked by it.
+    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it.
     """
 
     id: str
