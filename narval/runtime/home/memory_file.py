@@ -136,13 +136,13 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
         return None if value in held else (found, 0)
     if held.startswith(NAME_OF):
         of = held.removeprefix(NAME_OF)
-        names = [
+        known = [
             child.attributes["name"]
             for child in root.children
             if child.tag == of and "name" in child.attributes
         ]
-        wish = closest(value, names) or f'; add one, <{of} name="{value:.80}">'
-        return None if value in names else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
+        wish = closest(value, known) or f'; add one, <{of} name="{value:.80}">'
+        return None if value in known else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
     try:
         if held == "pattern":
             names = condition(value).variables
