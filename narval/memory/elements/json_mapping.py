@@ -13,9 +13,9 @@ is nothing. Numbers stay as they are written.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from json import dumps, loads
 from typing import Any
 
 from lxml import etree
@@ -49,7 +49,7 @@ class Number(str):
 def parse_json(text: str | bytes) -> Any:
     """The value of a text of JSON, its numbers as they are written. Raises JsonError."""
     try:
-        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_no_number)
+        return loads(text, parse_int=Number, parse_float=Number, parse_constant=_no_number)
     except RecursionError:
         raise JsonError(f"expected at most {DEPTH} levels of JSON") from None
     except ValueError as error:  # of the encoding too
@@ -241,7 +241,7 @@ def _scalar(name: str, text: str, type: str) -> str:
 
 def _quoted(text: str) -> str:
     """A text as JSON, in characters that XML can have."""
-    return _NO_XML.sub(_escape, json.dumps(text, ensure_ascii=False))
+    return _NO_XML.sub(_escape, dumps(text, ensure_ascii=False))
 
 
 def _escape(found: re.Match[str]) -> str:
