@@ -40,7 +40,7 @@ class JsonError(ValueError):
     """A text that is no JSON, or an element that stands for none; the message says what was expected."""
 
 
-class Number(str):
+class WrittenNumber(str):
     """A number as it is written."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class Number(str):
 def parse_json(text: str | bytes) -> Any:
     """The value of a text of JSON, its numbers as they are written. Raises JsonError."""
     try:
-        return loads(text, parse_int=Number, parse_float=Number, parse_constant=_no_number)
+        return loads(text, parse_int=WrittenNumber, parse_float=WrittenNumber, parse_constant=_no_number)
     except RecursionError:
         raise JsonError(f"expected at most {DEPTH} levels of JSON") from None
     except ValueError as error:  # of the encoding too
@@ -158,7 +158,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "list": list,
     "boolean": bool,
     "null": type(None),
-    "number": Number,
+    "number": WrittenNumber,
 }
 """The types of values beside `string`, and `escaped`: a text with characters that XML cannot have."""
 
