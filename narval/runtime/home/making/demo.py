@@ -10,6 +10,7 @@ import msgspec
 from lxml import etree
 
 from narval.errors import DefinitionError, SurroundingsError
+from narval.memory.elements.control_elements import TARGET
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.making.new_home import copy_sample
@@ -127,5 +128,5 @@ def _declare(memory: Path, shipped: bytes, result: Added) -> None:
 
 def _identity(tag: str, attributes: dict[str, str]) -> tuple[str, str]:
     """The name of a declaration, and what it is called or starts."""
-    named = (attributes.get(name) for name in ("key", "name", "recipe"))
+    named = (attributes.get(name) for name in ("key", "name", TARGET))
     return tag, next(filter(None, named), "")
