@@ -26,7 +26,7 @@ from narval.operations.work.acts import answer
 from narval.operations.work.items import work_item, worklist
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.home.making.choices import Choices, is_maildir, read_mail
+from narval.runtime.home.making.choices import HomeChoices, is_maildir, read_mail
 from narval.runtime.home.making.new_home import create_home
 from narval.surfaces.cli.without_daemon import serving
 
@@ -59,14 +59,14 @@ def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _choices(maildir: str) -> Choices:
+def _choices(maildir: str) -> HomeChoices:
     """Answers to what is in the user's Maildir. Raises RequestError when it is none."""
     if not is_maildir(Path(maildir).expanduser()):
         raise RequestError(f"expected a Maildir, a folder with new/ or cur/ in it, got {maildir}")
-    return Choices(mailbox=read_mail(maildir))
+    return HomeChoices(mailbox=read_mail(maildir))
 
 
-def _scratch_home(scratch: Path, choices: Choices | None) -> Home:
+def _scratch_home(scratch: Path, choices: HomeChoices | None) -> Home:
     """A new home, with the demo's mailbox or the user's own. Raises HomeHeldError."""
     holder = Home(scratch).holder()
     if holder is not None:

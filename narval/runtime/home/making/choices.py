@@ -40,7 +40,7 @@ Mailbox = Mapping[str, str] | None
 """The attributes of a `mailbox`, or none of them where there is to be none; None: the demo's."""
 
 
-class Choices(msgspec.Struct, frozen=True, kw_only=True):
+class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Choices for a new home: the mailbox; the zone of its calendar (None: that of the machine); what people
     are answered, a word of `ANSWERS`.
     """
@@ -140,13 +140,13 @@ def _is_mbox(path: Path) -> bool:
 # --- what is written ----------------------------------------------------------------------------------------
 
 
-def chosen_settings(sample: str, choices: Choices) -> str:
+def chosen_settings(sample: str, choices: HomeChoices) -> str:
     """The text of the settings that ship, with the zone that was chosen."""
     said = choices.zone and f'timezone = "{choices.zone}"'
     return sample.replace('#timezone = ""', said, 1) if said else sample
 
 
-def chosen_memory(sample: str, choices: Choices) -> str:
+def chosen_memory(sample: str, choices: HomeChoices) -> str:
     """The text of the declarations that ship, with the mail and the answers that were chosen."""
     people, elsewhere = ANSWERS[choices.answer]
     text = re.sub(r'(<rule name="people"[^>]*? verdict=)"\w+"', rf'\1"{people}"', sample)

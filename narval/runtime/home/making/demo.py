@@ -25,27 +25,27 @@ OF_MAIL = frozenset({"identity", "mailbox", "outbox", "rule", "ack-template"})
 _PARTS = ("recipes", "modules", "data", SCENARIOS)
 
 
-class Left(msgspec.Struct, frozen=True):
+class LeftOut(msgspec.Struct, frozen=True):
     """A file or a declaration of the demo that was left out, and why."""
 
     what: str
     why: str
 
 
-class Added(msgspec.Struct, frozen=True):
+class DemoAdded(msgspec.Struct, frozen=True):
     """The files of a home that were added or added to, and what was left out."""
 
     added: list[str]
-    left: list[Left]
+    left: list[LeftOut]
 
 
-def add_demo(home: Home, sample: Path | None = None) -> Added:
+def add_demo(home: Home, sample: Path | None = None) -> DemoAdded:
     """Add what ships as the demo to a home: files that it has not, and declarations at the end of its
     `data/memory.xml`. A file that is there stays as it is, and so does the home's own mail.
 
     Raises SurroundingsError when it cannot be written.
     """
-    result = Added([], [])
+    result = DemoAdded([], [])
     try:
         with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as folder:
             made = Path(folder)
@@ -63,16 +63,16 @@ def add_demo(home: Home, sample: Path | None = None) -> Added:
     return result
 
 
-def _put(path: Path, target: Path, shown: str, result: Added, there: list[str]) -> None:
+def _put(path: Path, target: Path, shown: str, result: DemoAdded, there: list[str]) -> None:
     """Put a file or folder of the demo where nothing is, unless what it defines is `there` already."""
     if path.is_dir():
         if not target.exists():
             target.mkdir()
     elif target.exists():
         if target.is_dir() or target.read_bytes() != path.read_bytes():
-            result.left.append(Left(shown, "there is another of this name"))
+            result.left.append(LeftOut(shown, "there is another of this name"))
     elif there:
-        result.left.append(Left(shown, there[0]))
+        result.left.append(LeftOut(shown, there[0]))
     else:
         path.rename(target)
         result.added.append(shown)
@@ -83,7 +83,7 @@ def _definitions(home: Path) -> dict[str, str]:
     return {found.full_name: found.path for found in Loader(home).load().library if found.path}
 
 
-def _declare(memory: Path, shipped: bytes, result: Added) -> None:
+def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
     """Add the declarations that ship to those of a home, and note what is left out."""
     try:
         text = memory.read_bytes().decode("utf-8")
@@ -91,7 +91,7 @@ def _declare(memory: Path, shipped: bytes, result: Added) -> None:
     except FileNotFoundError:
         text, declared = "<memory>\n</memory>\n", []
     except (DefinitionError, UnicodeDecodeError):
-        result.left.append(Left(SHOWN, "it has faults: narval check"))
+        result.left.append(LeftOut(SHOWN, "it has faults: narval check"))
         return
     known = {_identity(node.tag, node.attributes): node.attributes for node in declared}
     has_mail = not OF_MAIL.isdisjoint(node.tag for node in declared)
@@ -106,9 +106,9 @@ def _declare(memory: Path, shipped: bytes, result: Added) -> None:
         what = " ".join(identity).strip()
         if identity in known:
             if attributes != known[identity]:
-                result.left.append(Left(what, f"{SHOWN} declares another"))
+                result.left.append(LeftOut(what, f"{SHOWN} declares another"))
         elif has_mail and (node.tag in OF_MAIL or identity[1].startswith("mail.")):
-            result.left.append(Left(what, "this home has mail of its own"))
+            result.left.append(LeftOut(what, "this home has mail of its own"))
         else:
             pieces += (*comments, written)
         comments.clear()

@@ -11,7 +11,7 @@ from pathlib import Path
 from narval.errors import RequestError, SurroundingsError
 from narval.runtime.home.found_files import MODULES
 from narval.runtime.home.home import PARTS, SCENARIOS, Home
-from narval.runtime.home.making.choices import Choices, chosen_memory, chosen_settings
+from narval.runtime.home.making.choices import HomeChoices, chosen_memory, chosen_settings
 from narval.runtime.home.shipped import EXAMPLES, OF_THE_EXAMPLES, shipped
 
 _OF_A_BARE_HOME = ("etc",)
@@ -30,7 +30,7 @@ _NOT_COPIED = shutil.ignore_patterns(EXAMPLES, "__pycache__", "*.pyc", ".*")
 
 
 def create_home(
-    path: Path | str, sample: Path | None = None, *, bare: bool = False, choices: Choices | None = None
+    path: Path | str, sample: Path | None = None, *, bare: bool = False, choices: HomeChoices | None = None
 ) -> Home:
     """Make a home that runs as it is, from the sample that ships, as its owner chose. What is there already
     is not altered; where it cannot be made, or somebody interrupts, nothing of it is left.
@@ -40,7 +40,7 @@ def create_home(
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
-    home, choices = Home(path), choices or Choices()
+    home, choices = Home(path), choices or HomeChoices()
     refuse_home(home)
     with ExitStack() as made:
         try:
@@ -82,7 +82,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _fill(sample: Path, scratch: Path, choices: Choices, *, bare: bool) -> None:
+def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> None:
     """Make the parts of a new home in a folder."""
     copy_sample(sample, scratch, _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
     memory, settings = scratch / "data" / "memory.xml", scratch / "etc" / "narval.toml"

@@ -17,8 +17,8 @@ from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
-    from narval.runtime.home.making.choices import Choices
-    from narval.runtime.home.making.demo import Added
+    from narval.runtime.home.making.choices import HomeChoices
+    from narval.runtime.home.making.demo import DemoAdded
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -97,9 +97,9 @@ def init(
     session.give(told, lambda _: click.echo(clean_lines("\n".join(_told(home, choices)))))
 
 
-def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> Choices:
+def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
     """The choices that options made, and what is asked for the others."""
-    from narval.runtime.home.making.choices import DEMO, NONE, Choices, maildir_found, read_mail
+    from narval.runtime.home.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
     from narval.runtime.system.zone import machine_zone
 
     if mail is None and asks:
@@ -109,7 +109,7 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
     usual = "acknowledge" if mail in (None, DEMO) else "nothing"
     if answer is None and asks and mail != NONE:
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
-    return Choices(mailbox=read_mail(mail or DEMO), zone=zone, answer=answer or usual)
+    return HomeChoices(mailbox=read_mail(mail or DEMO), zone=zone, answer=answer or usual)
 
 
 _WHICH_MAIL = """\
@@ -128,7 +128,7 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _told(home: Home, choices: Choices) -> Iterator[str]:
+def _told(home: Home, choices: HomeChoices) -> Iterator[str]:
     """What was made, and what is to be done next."""
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
     run = "narval run" if home.path == chosen else f"narval --home {home.quoted} run"
@@ -156,7 +156,7 @@ def _add_demo(session: Session, home: Home) -> None:
     session.give({"home": str(home.path), **to_builtins(found)}, lambda _: _added(home, found))
 
 
-def _added(home: Home, found: Added) -> None:
+def _added(home: Home, found: DemoAdded) -> None:
     files = counted(len(found.added), "file")
     click.echo(
         clean(f"{home.path} has the demo: {files} added or added to" if found.added else "nothing was added")
