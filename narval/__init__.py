@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from narval.runtime.calls.context import sleep as sleep
     from narval.runtime.calls.process_code.token import Delay as Delay
     from narval.runtime.calls.process_code.token import Token as Token
-    from narval.runtime.home.services import Service as Service
+    from narval.runtime.home.outside.services import Service as Service
     from narval.runtime.system.clock import SimulatedClock as SimulatedClock
     from narval.runtime.system.fetch import Fetched as Fetched
     from narval.runtime.system.fetch import FetchError as FetchError
@@ -69,7 +69,7 @@ _WHERE = {
     "Element": "narval.memory.elements.element",
     "ActionError": "narval.errors",
     "NarvalError": "narval.errors",
-    "Service": "narval.runtime.home.services",
+    "Service": "narval.runtime.home.outside.services",
     "SimulatedClock": "narval.runtime.system.clock",
     "Message": "narval.runtime.calls.context",
     "call": "narval.runtime.calls.context",

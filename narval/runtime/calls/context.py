@@ -16,7 +16,7 @@ from narval.definitions.wall import zone_named
 from narval.engines.commands import Program
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
-from narval.runtime.home.services import Service, service_named
+from narval.runtime.home.outside.services import Service, service_named
 from narval.runtime.system.clock import RunClock
 from narval.runtime.system.zone import machine_zone
 

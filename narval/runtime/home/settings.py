@@ -14,8 +14,8 @@ import msgspec
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
 from narval.runtime.home.agents.webhooks import HOOKS, Webhook, read_hooks
-from narval.runtime.home.services import SERVICE_TABLES, Service, read_services
-from narval.runtime.home.sources import SOURCES, FlowSource, read_sources
+from narval.runtime.home.outside.services import SERVICE_TABLES, Service, read_services
+from narval.runtime.home.outside.sources import SOURCES, FlowSource, read_sources
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
 from narval.source.text import Source
 

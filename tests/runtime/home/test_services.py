@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval import ActionError, Service
-from narval.runtime.home.services import service_named
+from narval.runtime.home.outside.services import service_named
 from narval.runtime.home.settings import FILE, parse_settings
 from narval.source.text import Source
 from tests.places import ROOT

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
-from narval.runtime.home.services import SERVICE_TABLES
+from narval.runtime.home.outside.services import SERVICE_TABLES
 from narval.runtime.home.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.source.text import Source
 from tests.places import ROOT

@@ -15,7 +15,7 @@ from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import Target
-from narval.runtime.home.services import Service
+from narval.runtime.home.outside.services import Service
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""
