@@ -226,13 +226,13 @@ async def fetch(
     ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings, or
     the service, grants it.
     """
-    from narval.runtime.system.fetch import Known, fetched, within  # here: few actions fetch
+    from narval.runtime.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
 
     current = _current.get(None)
     home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
     known = None
     if service is not None:
-        url, known = within(service.url, url), Known(service.url, service.credentials(home))
+        url, known = within(service.url, url), KnownPlace(service.url, service.credentials(home))
     return await fetched(
         url,
         method=method,

@@ -87,7 +87,7 @@ class Grant(NamedTuple):
         return address in ip_network(self.place) if "/" in self.place else host == self.place
 
 
-class Known(NamedTuple):
+class KnownPlace(NamedTuple):
     """A place that the settings name: granted; its headers go to its scheme, host and port alone."""
 
     url: str
@@ -106,7 +106,7 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
     body: bytes | None
     grants: list[Grant]
-    known: Known | None
+    known: KnownPlace | None
     most: int
     received: Callable[[bytes], None] | None
 
@@ -131,7 +131,7 @@ async def fetched(
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
-    known: Known | None = None,
+    known: KnownPlace | None = None,
     allow: Iterable[str] = (),
     most: int = MOST_BYTES,
     seconds: float = MOST_SECONDS,

@@ -15,7 +15,7 @@ import pytest
 
 import narval
 from narval import Fetched, FetchError
-from narval.runtime.system.fetch import Grant, Known, fetched, is_public, within
+from narval.runtime.system.fetch import Grant, KnownPlace, fetched, is_public, within
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -276,7 +276,7 @@ def test_what_may_alter_something_follows_no_redirect(servers: tuple[int, int]) 
 
 def test_credentials_of_a_service_go_to_its_place_alone(servers: tuple[int, int]) -> None:
     base, other = (f"http://127.0.0.1:{port}" for port in servers)
-    known = Known(f"{base}/api", {"Authorization": "Bearer s", "X-Key": "s"})
+    known = KnownPlace(f"{base}/api", {"Authorization": "Bearer s", "X-Key": "s"})
     own = {"X-Own": "o", "Cookie": "c", "Authorization": "mine"}
     assert asked(f"{base}/api/it", known=known) == "GET|/api/it||Bearer s|s|-", "granted, though inside"
     assert asked(f"{base}/to/{base}/it", known=known) == "GET|/it||Bearer s|s|-"
