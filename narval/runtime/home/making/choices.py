@@ -171,6 +171,6 @@ def chosen_memory(sample: str, choices: HomeChoices) -> str:
 
 
 def _parted(text: str, pattern: str) -> tuple[str, str, str]:
-    """What stands before the first match of a pattern, the match, and what follows it."""
+    """The text before the first match of a pattern, the match, and the text after it."""
     found = re.search(pattern, text)
     return (text[: found.start()], found[0], text[found.end() :]) if found else (text, "", "")

@@ -129,7 +129,7 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
 
 
 def _told(home: Home, choices: HomeChoices) -> Iterator[str]:
-    """What was made, and what is to be done next."""
+    """The lines that tell of what was made, and of what is to be done next."""
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
     run = "narval run" if home.path == chosen else f"narval --home {home.quoted} run"
     if choices.mailbox and choices.answer != "nothing":
