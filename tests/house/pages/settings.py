@@ -11,9 +11,10 @@ import msgspec
 
 from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
 from narval.runtime.home.agents.webhooks import HOOK_READERS, HOOKS, Webhook
+from narval.runtime.home.outside.services import SERVICE_TABLES, Service
+from narval.runtime.home.outside.sources import SOURCE_READERS, SOURCES, FlowSource
 from narval.runtime.home.people_file import PEOPLE_KEYS
 from narval.runtime.home.settings import AGENT, AT_START, FILE, MAIL, MAIL_READERS, READERS, Settings
-from narval.runtime.home.sources import SOURCE_READERS, SOURCES, FlowSource
 from narval.runtime.home.toml import Reader
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
@@ -44,8 +45,16 @@ class SettingsTable(NamedTuple):
     defaults: type[msgspec.Struct] | None = None
 
 
+SERVICES = "[services](services.md)"
+PAGES = {"mailboxes": "[mail](modules/mail.md)"}
+"""The pages that explain the tables of services, where these have one of their own."""
+
 TABLES = (
     SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", MAIL_READERS),
+    *(
+        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
+        for name, readers in SERVICE_TABLES.items()
+    ),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
     SettingsTable(
@@ -62,7 +71,7 @@ def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     samples = dict(sampled(SAMPLE.read_text(encoding="utf-8")))
-    inner = {name for name in READERS if name in (MAIL, SOURCES, HOOKS, AGENT)}
+    inner = {name for name in READERS if name in (MAIL, SOURCES, HOOKS, AGENT, *SERVICE_TABLES)}
     told = {name: samples.get(name, ("", "")) for name in READERS if name not in inner}
     rows = (
         (code(name), expected(READERS[name], BAD_VALUES), default(Settings, name, sample), text)
@@ -114,13 +123,13 @@ def shown(value: object) -> str:
             return code(str(value).lower())
         case str() if value:
             return code(f'"{value}"')
-        case float():
+        case float() if value:
             return code(f'"{value / 86400:g}d"' if value % 86400 == 0 else f'"{value:g}s"')
         case int() if value % 1024 == 0:
             unit = next(sign for sign, size in UNITS.items() if value % size == 0)
             return code(f'"{value // UNITS[unit]}{unit}"')
-        case int():
-            return code(value)
+        case int() | float():
+            return code(f"{value:g}" if isinstance(value, float) else value)
         case tuple():
             return code("[" + ", ".join(f'"{one}"' for one in value) + "]")
     return ""
