@@ -140,4 +140,4 @@ def test_what_is_wrong_is_said(nobody: Path) -> None:
     unloaded = narval(bare, "simulate", "--mails", DEMO)
     assert "mail.triage is in recipes/mail.xml, which did not load: narval check tells why" in unloaded.stderr
     well(bare, "take", "recipes/digest.page.xsl")
-    assert "50  leave    no rule fits it\n" in narval(bare, "simulate", "--mails", DEMO).stdout
+    assert "50  leave  no rule fits it\n" in narval(bare, "simulate", "--mails", DEMO).stdout
