@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format bench soak vendor shots clean
+.PHONY: help demo test check browser format docs pages bench soak vendor shots clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -43,16 +43,24 @@ format: $(STAMP)  ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+$(VENV)/.docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs  ## the site of the pages in docs/, in build/site; a link that leads nowhere fails
+	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going -d build/trees docs build/site
+	@echo "build/site/index.html"
+
 # PEERS: the folder of the peers' scripts; 1 stands for ../shared/peers.
 PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))
 
-bench: $(STAMP)  ## what it costs (docs/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
+bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
 	@$(BIN)/python -m bench $(ONLY) $(if $(PEERS),--peers '$(PEERS_FOLDER)') $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
 
-shots: $(STAMP) browser  ## take the pictures of docs/monitor.md anew; ONLY="status run"
+shots: $(STAMP) browser  ## take the pictures of docs/reference/monitor.md anew; ONLY="status run"
 	@$(BIN)/python -m tests.browser.shots $(ONLY)
 
 vendor:  ## fetch the scripts that are not ours anew (npm)

@@ -1,4 +1,4 @@
-"""Imports point one way, and the core touches nothing (docs/design.md, "The house").
+"""Imports point one way, and the core touches nothing (docs/explanation/design.md, "The house").
 
 Imports within functions and those for the type checker alone count like any other.
 """
@@ -41,6 +41,8 @@ PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """The packages that the core may import: nothing there has a clock, chance, files, threads or sockets."""
 PURE_NAMES = frozenset(
     {
+        "json.dumps",
+        "json.loads",
         "pathlib.PurePath",
         "pathlib.PurePosixPath",
         "shlex.join",
