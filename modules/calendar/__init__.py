@@ -67,15 +67,14 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
                         yield batch
                     await asyncio.to_thread(told.record, found.events)
                     await origin.recorded()
-                    troubles = {fault: "bad-event" for fault in found.faults}
+                    troubles = dict.fromkeys(found.faults, "bad-event")
                 else:
                     troubles = dict.fromkeys(said, "")
             except CalendarError as error:
                 troubles = {str(error): error.kind}
-            if fresh := [
-                _error(kind, text, wanted.name) for text, kind in troubles.items() if text not in said
-            ]:
-                yield fresh
+            if troubles.keys() - said:
+                told_of = troubles.items()
+                yield [_error(kind, text, wanted.name) for text, kind in told_of if text not in said]
             said = frozenset(troubles)
             if not here.has_caught_up:
                 here.caught_up()
@@ -90,7 +89,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     description="The events that a calendar has now, each time that one occurs.",
 )
 async def read(calendar: Element) -> Elements:
-    """Give the events that a calendar has now, and those that are gone; one that cannot be read is an error."""
+    """Give the events that a calendar has now, and what is gone; one that cannot be read is an error."""
     here = call()
     wanted = Wanted.of(calendar)
     origin, window = wanted.origin(here.home, watched=False), wanted.window()
@@ -119,9 +118,8 @@ class Wanted(NamedTuple):
         given = element.attributes
         name = line_of(given["name"])
         if not name or len(name) > 100:
-            raise ActionError(
-                f"expected a calendar's name in one line, got {given['name']!r:.80}", "bad-calendar"
-            )
+            found = f"{given['name']!r:.80}"
+            raise ActionError(f"expected a calendar's name in one line, got {found}", "bad-calendar")
         return cls(
             name,
             given.get("path", ""),
@@ -134,7 +132,7 @@ class Wanted(NamedTuple):
         return Window.around(now(), self.past, self.days)
 
     def origin(self, home: Path | None, *, watched: bool) -> Origin:
-        """Where it is: in the file or folder that it names, else where the settings say. Raises ActionError."""
+        """The place that it names, else the one that the settings do. Raises ActionError."""
         path = self.path or service("calendars", self.name).path
         return Files(absolute(path, home), watched=watched)
 

@@ -17,7 +17,7 @@ OVER, GONE = "it is over", "the calendar has it no more"
 
 
 class Told:
-    """The keys of the events of a calendar that memory may have, with their ends: `var/calendars/DIGEST.json`.
+    """The keys of a calendar's events that memory may have, with their ends: `var/calendars/DIGEST.json`.
 
     They are kept before they are told, and let go once it is recorded that they are gone: what is kept in
     vain is told to be gone once more, which changes nothing where it is so already.
@@ -32,7 +32,7 @@ class Told:
         self._known: dict[str, bytes] = {}
 
     def changes(self, events: Mapping[str, etree._Element], window: Window) -> list[etree._Element]:
-        """The elements that tell what is otherwise than was told. Blocks for as long as it keeps their keys."""
+        """The elements that tell what is otherwise than was told. Blocks while it keeps their keys."""
         changed = [event for key, event in events.items() if self._known.get(key) != etree.tostring(event)]
         gone = [
             _outdated(key, self._name, OVER if _is_over(end, window) else GONE)
