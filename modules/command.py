@@ -1,4 +1,4 @@
-"""Command: a program that the settings name, run with arguments that elements give (docs/reference/modules/command.md).
+"""Command: a program of the settings, run with what elements hold (docs/reference/modules/command.md).
 
 No element says which program runs, and none of its texts is parsed: each is one word, or standard input.
 """
@@ -20,7 +20,7 @@ LONGEST_WORD = 100_000
 """Bytes; the system takes about 128 KiB for each."""
 SAID_BYTES = 2_000
 """The most bytes of a complaint that an error repeats, the last ones."""
-USUAL_SECONDS, USUAL_BYTES = 60.0, 64 * 1024
+USUAL_SECONDS = 60.0
 
 
 @action(
@@ -36,7 +36,7 @@ async def run(command: Element) -> list[bytes] | etree._Element:
     name = command.attributes["name"]
     given = narval.service("commands", name)
     words, text = _asked(given, command.tree())
-    here, printed = call(), Printed(given.bytes or USUAL_BYTES)
+    here, printed = call(), Printed(given.bytes)
     seconds = given.seconds or USUAL_SECONDS
     try:
         status = await here.run_program(
@@ -44,14 +44,14 @@ async def run(command: Element) -> list[bytes] | etree._Element:
             printed.hear,
             seconds=seconds,
             environment=dict(given.environment),
-            folder=given.path,
+            folder=given.folder,
             text=text.encode(),
         )
     except CannotStartError as error:
-        raise _wrong(f"{given}: {error}", "no-program") from None
+        raise _wrong(f"{given}: cannot run {error}", "no-program") from None
     except TimeoutError:
         raise ActionError(f"{given}: {words[0]} took more than {seconds:g} s", "too-slow") from None
-    if status not in (given.statuses or (0,)):
+    if status not in given.statuses:
         ended = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
         raise ActionError(f"{given}: {words[0]} {ended}: {printed.complaint}", "failed")
     if given.output == "xml":
@@ -118,7 +118,9 @@ def _placed(given: Service, arguments: list[str]) -> list[str]:
                 )
             word = word.replace("{}", value)
             if len(word.encode()) > LONGEST_WORD:
-                raise _wrong(f"{given}: expected arguments of {LONGEST_WORD:,} bytes at most; say it by input")
+                raise _wrong(
+                    f"{given}: expected arguments of {LONGEST_WORD:,} bytes at most; say it by input"
+                )
         words.append(word)
     return words
 

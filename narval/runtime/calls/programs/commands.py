@@ -1,4 +1,4 @@
-"""Commands: programs that an action has run to their end, as groups that end with their call and the daemon."""
+"""Commands: programs that an action has run, as groups that end with their call and the daemon."""
 
 from __future__ import annotations
 
@@ -64,6 +64,4 @@ class CommandRunner:
 
 
 def _small_environment() -> dict[str, str]:
-    return {
-        name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")
-    }
+    return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
