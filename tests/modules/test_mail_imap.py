@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import imaplib
 import re
 import ssl
 from pathlib import Path
 from typing import Any
 
-import imap_tools
 import pytest
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
+from modules.mail import letters
 from narval.errors import ActionError
 from narval.runtime.calls.people.mail.account import Account
 from tests.modules.mailboxes import letter, read, subjects, watching
@@ -195,7 +196,7 @@ def test_a_mail_that_comes_while_another_is_fetched_is_not_left_for_later(home: 
 def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(letters, "MAX_MAIL", 1_000)
 
     async def scenario() -> None:
         async with (
@@ -241,20 +242,26 @@ def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("tls", "opener", "port"), [({}, "MailBox", 993), ({"tls": "starttls"}, "MailBoxStartTls", 143)]
+    ("tls", "opener", "port"), [({}, "IMAP4_SSL", 993), ({"tls": "starttls"}, "IMAP4", 143)]
 )
 def test_imap_checks_the_certificate_of_the_server(
     home: Path, monkeypatch: pytest.MonkeyPatch, tls: dict[str, str], opener: str, port: int
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def connect(host: str, port: int, **given: Any) -> None:
+    def connect(_: object, host: str, port: int, **given: Any) -> None:
         asked.update(given, host=host, port=port)
+        if opener == "IMAP4_SSL":
+            raise ConnectionRefusedError
+
+    def starttls(_: object, context: ssl.SSLContext) -> None:
+        asked.update(ssl_context=context)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(imap_tools, opener, connect)
+    monkeypatch.setattr(getattr(imaplib, opener), "__init__", connect)
+    monkeypatch.setattr(imaplib.IMAP4, "starttls", starttls)
     account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
-    with pytest.raises(mail_boxes.UnreachableError), mail_boxes.opened(account, mail_boxes.Signal()):
+    with pytest.raises(letters.UnreachableError), mail_boxes.opened(account, letters.Signal()):
         pass
     assert (asked["host"], asked["port"]) == ("imap.example.org", port)
     assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED
