@@ -31,8 +31,8 @@ class Reading:
             await asyncio.sleep(0.005)
 
     def has(self, subject: str) -> bool:
-        """True once there is a mail of that subject, an item of that title or a file of that name."""
-        names = ("subject", "title", "name")
+        """True once there is a mail, an item, an event or a file that is called so."""
+        names = ("subject", "title", "summary", "name")
         return any(subject == element.attributes.get(name) for element in self.seen for name in names)
 
     async def __aenter__(self) -> Reading:

@@ -9,12 +9,14 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from modules import feeds, files, mail
+from modules import calendar, feeds, files, mail
+from modules.calendar import origins as calendar_origins
 from modules.feeds import origins
 from modules.mail import boxes
 from narval.memory.elements.element import Element
@@ -61,6 +63,18 @@ def write_file(home: Path, number: int) -> None:
     (home / "in" / f"mail {number}").write_text("text")
 
 
+def write_calendar(home: Path, number: int) -> None:
+    """An event for each number, an hour from now."""
+    begins = datetime.now(UTC) + timedelta(hours=1)
+    events = "".join(
+        f"BEGIN:VEVENT\r\nUID:{n}\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:{begins:%Y%m%dT%H%M%SZ}\r\n"
+        f"SUMMARY:mail {n}\r\nEND:VEVENT\r\n"
+        for n in range(number + 1)
+    )
+    text = f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//x//x//EN\r\n{events}END:VCALENDAR\r\n"
+    (home / "in/home.ics").write_text(text, newline="")
+
+
 def unplug(home: Path) -> None:
     (home / "in").rename(home / "out")
 
@@ -91,6 +105,10 @@ def spoil_feed(home: Path) -> None:
     (home / "in/feed.rss").write_bytes(b"<html>\x00 what is this")
 
 
+def spoil_calendar(home: Path) -> None:
+    (home / "in/home.ics").write_bytes(b"BEGIN:VCALENDAR\r\n\x00 what is this")
+
+
 def nothing(_: Path) -> None:
     pass
 
@@ -103,11 +121,13 @@ AWAY = {
 BOX = '<mailbox path="in"/>'
 MBOX = '<mailbox kind="mbox" path="in/mbox"/>'
 FEED = '<feed name="f" path="in/feed.rss"/>'
+CALENDAR = '<calendar name="c" path="in/home.ics"/>'
 FOLDER = '<folder path="in" settle="0.01"/>'
 SOURCES: dict[str, tuple[str, Callable[[Element], Any], Callable[[Path, int], object], tuple[Any, str]]] = {
     "maildir": (BOX, mail.watch, put_into_maildir, (boxes, "opened")),
     "mbox": (MBOX, mail.watch, append_to_mbox, (boxes, "opened")),
     "feed": (FEED, feeds.watch, write_feed, (origins.File, "scan")),
+    "calendar": (CALENDAR, calendar.watch, write_calendar, (calendar_origins.Files, "files")),
     "files": (FOLDER, files.watch, write_file, (files, "look")),
 }
 ROWS = {
@@ -116,6 +136,9 @@ ROWS = {
     for fault in AWAY
 }
 ROWS["feed, spoilt"] = Row(FEED, feeds.watch, write_feed, spoil_feed, nothing, (origins.File, "scan"))
+ROWS["calendar, spoilt"] = Row(
+    CALENDAR, calendar.watch, write_calendar, spoil_calendar, nothing, (calendar_origins.Files, "files")
+)
 
 
 @pytest.fixture
@@ -123,6 +146,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a folder in which all lies."""
     monkeypatch.setattr(boxes, "FIRST_PAUSE", PAUSE)
     monkeypatch.setattr(origins, "QUIET_SECONDS", PAUSE)
+    monkeypatch.setattr(calendar_origins, "QUIET_SECONDS", PAUSE)
     monkeypatch.setattr(feeds, "SHORTEST_SECONDS", 0.0)
     maildir(tmp_path / "in", 0)
     return tmp_path
