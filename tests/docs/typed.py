@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -10,14 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from narval.runtime.system.logins import login
 from tests.docs.test_cli_page import FENCE, Reader
 
 NUMBER = re.compile(r"(?<![\w:.=\"'-])[1-9]\d*(?![\w:.\"'-])")
 """A number of an element, of definitions, of matches."""
 
 VARIES = [
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?= \([\w/]+\), after)", "MOMENT"),
     (r"\d{4}-\d\d-\d\d (?=\d\d:\d\d:\d\d \()", "DAY "),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?! \()", "MOMENT"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "MOMENT"),
+    (r"\b\d+(\.\d)? (ms|s)\b", "LENGTH"),
+    (r"\b(eid|work|run|mail|error)=\"\d+\"", r"\1=N"),
     (r"\bnarval,? \d+\.\d+\.\d+", "narval VERSION"),
     (r"[ \t]+", " "),
 ]
@@ -119,6 +125,7 @@ def typed(reader: Reader, numbers: Numbers, command: str, shown: str) -> str | N
     until = time.monotonic() + PATIENCE
     while True:
         written = reader.does(numbers.in_command(command)).replace(str(reader.folder), "/home/ann")
+        written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
         if numbers.agree(steady(shown), steady(written)):
             return None
         if time.monotonic() > until or not LOOKS.match(command):
