@@ -57,8 +57,7 @@ class LocalSite:
             def do_GET(self) -> None:
                 site.serve(self)
 
-            def do_POST(self) -> None:
-                site.serve(self)
+            do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -104,7 +103,8 @@ class LocalSite:
             for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
                 handler.send_header(name, value)
             handler.end_headers()
-            handler.wfile.write(answer.body)
+            if handler.command != "HEAD":
+                handler.wfile.write(answer.body)
         except OSError:
             pass  # whoever asked is gone
 
