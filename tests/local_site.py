@@ -57,11 +57,11 @@ class LocalSite:
             def do_GET(self) -> None:
                 site.serve(self)
 
-            do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
-
             def log_message(self, *_: object) -> None:
                 pass
 
+        for method in ("HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            setattr(Handler, f"do_{method}", Handler.do_GET)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
