@@ -179,11 +179,11 @@ class Pretender:
             def do_GET(self) -> None:
                 pretender.serve(self)
 
-            do_PROPFIND = do_REPORT = do_GET  # noqa: N815
-
             def log_message(self, *_: object) -> None:
                 pass
 
+        for method in ("PROPFIND", "REPORT"):
+            setattr(Handler, f"do_{method}", Handler.do_GET)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
