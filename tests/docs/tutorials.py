@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from narval.runtime.system.logins import login
 from tests.docs.test_cli_page import FENCE, Reader, steady
 
-NUMBER = re.compile(r"\b[1-9]\d+\b(?!\S*[\d.:-])")
+NUMBER = re.compile(r"(?<![\w.:-])[1-9]\d+\b(?![.:-]\d)")
 """The number of an element or a run: of two digits at least, for smaller ones count something."""
-LOOKS = ("narval", "cat", "ls", "grep", "head")
+LOOKS = ("narval", "cat", "ls")
 ALTERS = ("add", "start", "run", "init", "stop", "take", "kill", "answer", "signal", "outdate", "put")
 PATIENCE = 30.0
+PORT = "8095"
+"""The port that pages name; a free one stands for it."""
 
 
 class Typist(Reader):
@@ -25,6 +30,7 @@ class Typist(Reader):
         (folder / "bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (folder / "bin/python").chmod(0o755)
         self._here: dict[str, str] = {}
+        self._port = str(_free_port())
 
     def types(self, command: str, shown: str) -> str:
         """Type a command; what differs from what is shown, or "".
@@ -34,7 +40,9 @@ class Typist(Reader):
         command = NUMBER.sub(lambda found: self._here.get(found[0], found[0]), command)
         until = time.monotonic() + PATIENCE
         while True:
-            written = self.does(command).replace(str(self.folder), "/home/ann")
+            written = self.does(command.replace(PORT, self._port))
+            written = written.replace(str(self.folder), "/home/ann").replace(self._port, PORT)
+            written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
             if self._agrees(shown, written):
                 return ""
             if not is_look(command) or time.monotonic() > until:
@@ -47,7 +55,8 @@ class Typist(Reader):
         file = self.folder / title.removeprefix("~/")
         file.parent.mkdir(parents=True, exist_ok=True)
         is_definition = file.parent.name in ("recipes", "modules")
-        file.write_text(text, encoding="utf-8")
+        text = text.replace('login = "ann"', f'login = "{login(os.geteuid())}"')
+        file.write_text(text.replace(PORT, self._port), encoding="utf-8")
         until = time.monotonic() + PATIENCE
         while loaded and is_definition and time.monotonic() < until:
             if self.does("narval definitions --json") != loaded:
@@ -68,6 +77,12 @@ class Typist(Reader):
         if agree:
             self._here |= pairs
         return agree
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def _any_number(line: str) -> str:
