@@ -19,7 +19,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
-from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, parameter
+from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.python import (
@@ -188,6 +188,8 @@ class _ActionMaker:
         tried: list[tuple[str, Callable[..., object]]] = [(text, compile_pattern) for text in declared.match]
         if isinstance(declared, Output) and declared.unique is not None:
             tried.append((declared.unique, check_unique))
+        if isinstance(declared, Output) and declared.replaces is not None:
+            tried.append((declared.replaces, check_replaces))
         for text, check in tried:
             at = self.source.text.find(text, *decorator)
             try:
@@ -381,8 +383,9 @@ def _render(action: Action, runs: str | None, source: bool) -> bytes:
                     node.set(flag, "yes")
             if isinstance(slot, Input) and slot.newest:
                 node.set("newest", str(slot.newest))
-            if isinstance(slot, Output) and slot.unique is not None:
-                node.set("unique", slot.unique)
+            for word in ("unique", "replaces") if isinstance(slot, Output) else ():
+                if (text := getattr(slot, word)) is not None:
+                    node.set(word, text)
             for text in slot.match:
                 etree.SubElement(node, "match").text = text
     return etree.tostring(root, encoding="utf-8")

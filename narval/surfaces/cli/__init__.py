@@ -13,7 +13,7 @@ from narval.operations.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
 
 _WHERE = {
-    "init": "daemon.homes", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
+    "init": "daemon.init", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
@@ -25,9 +25,9 @@ _WHERE = {
     "hooks": "monitor.hooks",
     "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
-    "environment": "tokens", "remembered": "remembered",
+    "environment": "tokens", "remembered": "monitor.remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
-    "log": "daemon.control", "service": "daemon.homes",
+    "log": "daemon.control", "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 

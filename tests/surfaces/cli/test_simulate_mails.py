@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.simulation.mails import TOGETHER, mails_of
 from narval.simulation.simulated_home import simulated_home
 from narval.surfaces.cli import main
