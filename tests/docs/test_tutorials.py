@@ -1,4 +1,4 @@
-"""The tutorials go as they say: each file is saved and each command typed, in order, by somebody new to it."""
+"""The tutorials go as they say: each file is saved and each command typed, in order."""
 
 from __future__ import annotations
 
