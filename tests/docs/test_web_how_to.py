@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+import narval
 from tests.docs.test_cli_page import Reader, examples, follow
 from tests.places import DOCS
 
@@ -21,7 +23,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 def write_files(reader: Reader, page: Path) -> None:
     """Write the files that a page shows."""
-    for language in ("toml", "xml", "python"):
+    for language in ("toml", "xml", "json"):
         for title, text in examples(language, page):
             if title:
                 file = reader.folder / title.replace("~/", "")
@@ -29,7 +31,13 @@ def write_files(reader: Reader, page: Path) -> None:
                 file.write_text(text)
 
 
-def do(reader: Reader, name: str, **stands_for: str) -> None:
+def free_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:
     """Follow a page, with other words where what it names is not the reader's."""
     text = (DOCS / "how-to" / name).read_text("utf-8")
     assert len(text.splitlines()) <= 60
@@ -42,4 +50,21 @@ def do(reader: Reader, name: str, **stands_for: str) -> None:
 
 
 def test_run_a_program(reader: Reader) -> None:
-    do(reader, "run-a-program.md")
+    do(reader, "run-a-program.md", {})
+
+
+def test_call_a_web_api(reader: Reader) -> None:
+    do(reader, "call-a-web-api.md", {"8765": free_port()})
+
+
+@pytest.mark.parametrize("module", ["http", "json", "command", "notify"])
+def test_the_recipes_of_the_page_of_a_module_are_whole(module: str) -> None:
+    recipes = [
+        text
+        for _, text in examples("xml", DOCS / "reference" / "modules" / f"{module}.md")
+        if text.startswith("<recipe")
+    ]
+    with narval.open() as agent:
+        for text in recipes:
+            agent.load(text)
+    assert recipes or module == "notify"
