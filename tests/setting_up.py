@@ -54,7 +54,8 @@ def _tell(what: str, said: list[str], began: float, over: threading.Event, is_te
     if not is_terminal:
         print(f"{what} …", flush=True)
     while not over.wait(SHOWN_EVERY if is_terminal else TOLD_EVERY):
-        newest = _NOT_PRINTED.sub(" ", said[-1] if said else "").strip()
+        newest = next((text for text in reversed(said) if not text.startswith("WARNING")), "")
+        newest = _NOT_PRINTED.sub(" ", newest).strip()
         shown = f"{what} … {time.monotonic() - began:.0f} s  {newest}"
         width = shutil.get_terminal_size().columns - 1
         print(
