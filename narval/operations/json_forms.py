@@ -196,6 +196,7 @@ def action(found: Action) -> dict[str, Any]:
         "path": found.path,
         "line": found.line,
         "runs": found.where,
+        "outside": found.outside,
         **prototype(found.prototype),
         "description": description(found.descriptions),
     }
