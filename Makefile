@@ -46,13 +46,13 @@ format: $(STAMP)  ## put the code in shape
 # PEERS: the folder of the peers' scripts; 1 stands for ../shared/peers.
 PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))
 
-bench: $(STAMP)  ## what it costs (docs/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
+bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
 	@$(BIN)/python -m bench $(ONLY) $(if $(PEERS),--peers '$(PEERS_FOLDER)') $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
 
-shots: $(STAMP) browser  ## take the pictures of docs/monitor.md anew; ONLY="status run"
+shots: $(STAMP) browser  ## take the pictures of docs/reference/monitor.md anew; ONLY="status run"
 	@$(BIN)/python -m tests.browser.shots $(ONLY)
 
 vendor:  ## fetch the scripts that are not ours anew (npm)

@@ -121,8 +121,8 @@ def write(about: dict[str, Any], measured: report.Found) -> None:
     found = {suite.name: measured.get(suite.name, before.get(suite.name, [])) for suite in suites()}
     found = {name: lines for name, lines in found.items() if lines}
     report.keep(latest, about, found)
-    report.put(HERE.parent / "docs/performance.md", about, found)
-    curves.draw(HERE.parent / "docs", found)
+    report.put(HERE.parent / "docs/explanation/performance.md", about, found)
+    curves.draw(HERE.parent / "docs/explanation", found)
 
 
 if __name__ == "__main__":

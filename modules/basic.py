@@ -1,4 +1,4 @@
-"""Basic actions: what every cookbook needs (issue 2, item 6; the page is docs/basic.md).
+"""Basic actions: what every cookbook needs (issue 2, item 6; the page is docs/reference/modules/basic.md).
 
 Most are answered in the loop itself, as they take microseconds. Where an input takes any element, a step says
 which one by a `match` of its own (N14).

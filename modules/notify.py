@@ -1,4 +1,4 @@
-"""Notify: the user of a home is told what failed, on the desktop, by mail or by a command (docs/notify.md).
+"""Notify: the user of a home is told what failed, on the desktop, by mail or by a command.
 
 Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
 """
@@ -120,7 +120,9 @@ async def _on_desktop(given: Mapping[str, str], letter: Letter) -> None:
 async def _by_mail(given: Mapping[str, str], letter: Letter) -> None:
     """Send it through the outbox of the home, to `to` or to the identity's own address."""
     if letter.identity is None or letter.outbox is None:
-        raise _wrong("a notice by mail needs an identity and an outbox in memory (docs/mail.md)")
+        raise _wrong(
+            "a notice by mail needs an identity and an outbox in memory (docs/reference/modules/mail.md)"
+        )
     to = given.get("to") or letter.identity.attributes["address"]
     about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
     mail = Element(0, composed("notice", letter.identity, None, letter.text, **about))

@@ -1,4 +1,4 @@
-"""An order: what `recipes/orders.xml` calls by name. Docs: docs/process.md."""
+"""An order: what `recipes/orders.xml` calls by name. Docs: docs/reference/process.md."""
 
 from __future__ import annotations
 

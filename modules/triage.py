@@ -1,4 +1,4 @@
-"""Triage: what is to be done about a mail, by rules that the user edits as XPath (docs/mail.md)."""
+"""Triage: what is to be done about a mail, by rules that the user edits as XPath."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from narval import ActionError, Element, Input, NarvalError, Output, action, fit
             "rule[@when and @verdict]",
             list=True,
             optional=True,
-            holds={"when": "pattern", "order": "number"},
+            holds={"when": "pattern", "order": "number", "template": "name of ack-template"},
         ),
+        Input("templates", "ack-template[@name]", list=True, optional=True),
     ],
     outputs=[Output("verdict", "triage[@verdict]")],
     runs="inline",
     pure=True,
     description="What the first rule that fits says of a mail.",
 )
-def judge(mail: Element, rules: list[Element]) -> etree._Element:
+def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etree._Element:
     """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
 
     Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
-    the mail alone, as `email[@list]` would be in a recipe.
+    the mail alone, as `email[@list]` would be in a recipe. The `template` of a rule names the
+    `ack-template` of its answer, and goes into the verdict. Raises ActionError for a rule that is none.
     """
     made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
@@ -42,6 +44,8 @@ def judge(mail: Element, rules: list[Element]) -> etree._Element:
             made.set("verdict", said["verdict"])
             made.set("why", said.get("why", said["when"]))
             made.set("rule", said.get("name", ""))
+            if "template" in said:
+                made.set("template", _template(rule, templates))
             break
     return made
 
@@ -69,6 +73,16 @@ def _order(rule: Element) -> tuple[float, int]:
         raise ActionError(
             f"expected the order of rule {_called(rule)} to be a number, got {text!r}", "bad-rule"
         ) from None
+
+
+def _template(rule: Element, templates: list[Element]) -> str:
+    """The name of the template that a rule chooses. Raises ActionError where there is none of that name."""
+    name, known = rule.attributes["template"], [template.attributes["name"] for template in templates]
+    if name in known:
+        return name
+    there = f"there are {', '.join(sorted(known))}" if known else "there is none with a name"
+    said = f"rule {_called(rule)} names the ack-template {name!r}, and {there}; add one of that name"
+    raise ActionError(said, "bad-rule")
 
 
 def _fits(mail: Element, rule: Element) -> bool:

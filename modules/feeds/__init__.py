@@ -1,4 +1,4 @@
-"""Feeds: the items of RSS and Atom feeds, each once (N36, N37; the page is docs/feeds.md).
+"""Feeds: the items of RSS and Atom feeds, each once (N36, N37; the page is docs/reference/modules/feeds.md).
 
 `<feed name="…" url="https://…" every="900"/>` is asked over HTTP now and then; `<feed name="…" path="…"/>` is
 a file, read again when the system says that it changed. `watch` is the source that goes on, `read` one pass.

@@ -1,4 +1,4 @@
-"""Origins of feeds: a URL asked over HTTP, or a file read whenever it has changed (docs/feeds.md)."""
+"""Origins of feeds: a URL asked over HTTP, or a file read whenever it has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of feeds: the bytes of RSS and Atom as `item` elements, their texts plain (docs/feeds.md)."""
+"""Reading of feeds: the bytes of RSS and Atom as `item` elements, their texts plain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: a folder that is watched, and what is done with a single file (N36, N37; the page is docs/files.md).
+"""Files: a folder that is watched, and what is done with a single file (N36, N37).
 
 `watch` tells of the files of `<folder path="…"/>` as `<file path="…" event="…"/>` elements: those that are
 there, then each that is created, modified, moved or deleted, also while no daemon ran. The other actions take

@@ -1,4 +1,4 @@
-"""Mail: what arrives in a Maildir, an mbox or over IMAP, answered and sent (N30, N36, N37; docs/mail.md).
+"""Mail: what arrives in a Maildir, an mbox or over IMAP, answered and sent (N30, N36, N37).
 
 Real mail lies about its charset, its dates, its structure and its size, so nothing here trusts it. A mail is
 cut into slices along its boundaries: Python's own parser takes 40 times the size of a hostile mail and 25 s.

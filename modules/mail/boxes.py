@@ -1,4 +1,4 @@
-"""Mailboxes: a Maildir, an mbox, a server; read and never altered (N36, N37; docs/mail.md)."""
+"""Mailboxes: a Maildir, an mbox, a server; read and never altered (N36, N37)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail as an element: its structure, its header, its readable text, its files (N36; docs/mail.md)."""
+"""A mail as an element: its structure, its header, its readable text, its files (N36)."""
 
 from __future__ import annotations
 

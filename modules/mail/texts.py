@@ -1,4 +1,4 @@
-"""Texts of mails: decoded whatever they claim to be, made fit for XML, and bounded (docs/mail.md)."""
+"""Texts of mails: decoded whatever they claim to be, made fit for XML, and bounded."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from narval.memory.patterns.pattern import Bound, Condition, condition
 
 HOLDS = ("pattern", "number", "duration")
 """The kinds of values that an attribute of an input may be declared to hold."""
+NAME_OF = "name of "
+"""Before the name of an element: the attribute holds the `name` of such an element."""
 
 NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 
@@ -31,8 +33,8 @@ class Input:
     All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
     takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
     empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
-    step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, or the words
-    there may be. What is declared in `data/memory.xml` is checked by it.
+    step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
+    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it.
     """
 
     id: str

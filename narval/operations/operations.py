@@ -1,6 +1,7 @@
 """The one table of operations, and `invoke`, through which surfaces ask for one by name.
 
-An operation takes plain keyword arguments and gives plain data, in the forms that `docs/cli.md` shows.
+An operation takes plain keyword arguments and gives plain data, in the forms that
+`docs/reference/cli.md` shows.
 """
 
 from __future__ import annotations

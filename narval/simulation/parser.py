@@ -1,4 +1,4 @@
-"""The XML of scenarios: every fault with line and column, all at once (docs/simulate.md)."""
+"""The XML of scenarios: every fault with line and column, all at once (docs/reference/simulate.md)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.acceptance.home import Narval, make, until
 from tests.local_site import LocalSite, local_site
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "dataflows.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "dataflows.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/first-hour.md is tested as written: its files saved, its commands run, in order, in a new home."""
+"""tutorial/first-hour.md is tested as written: its files saved, its commands run, in order, in a new home."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.docs.test_cli_page import FENCE, Reader
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "first-hour.md"
+PAGE = ROOT / "docs" / "tutorial" / "first-hour.md"
 NUMBER = re.compile(r"(?<![\w:.=\"'-])[1-9]\d*(?![\w:.\"'-])")
 """A number of an element, of definitions, of matches."""
 VARIES = [

@@ -15,7 +15,7 @@ from tests.acceptance.home import Narval, make, until
 from tests.local_site import Answer, LocalSite, local_site, page
 from tests.places import ROOT
 
-DOCS = ROOT / "docs" / "dataflows.md"
+DOCS = ROOT / "docs" / "reference" / "dataflows.md"
 
 
 @pytest.fixture

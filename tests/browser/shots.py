@@ -1,4 +1,4 @@
-"""Pictures of all pages for docs/monitor.md (M99): `python -m tests.browser.shots` (make shots)."""
+"""Pictures of all pages for docs/reference/monitor.md (M99): `python -m tests.browser.shots` (make shots)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.browser.programs import LINK, log_in
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import begun, line_of
 
-PICTURES = ROOT / "docs" / "pictures"
+PICTURES = ROOT / "docs" / "reference" / "pictures"
 WIDE, NARROW = (1280, 800), (390, 800)
 QUALITIES, MOST = (75, 60, 45, 30), 110_000
 

@@ -1,4 +1,4 @@
-"""docs/cli.md tells the truth: its files are written, its commands run in order, their outputs compared."""
+"""cli.md tells the truth: its files are written, its commands run in order, their outputs compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.surfaces.cli import COMMANDS
 from tests.house.operations_page import all_commands
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "reference" / "cli.md"
 FENCE = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 VARIES = [

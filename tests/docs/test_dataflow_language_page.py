@@ -1,4 +1,4 @@
-"""The tables of docs/dataflow-language.md are those of the code, and its plans compile (T14, TA8)."""
+"""The tables of reference/dataflow-language.md are those of the code, and its plans compile (T14, TA8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from narval.definitions.dataflow.documentation import alias_rows, operator_rows
 from tests.definitions.dataflow.reading import read
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "dataflow-language.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "dataflow-language.md").read_text(encoding="utf-8")
 
 
 def between(mark: str) -> list[str]:

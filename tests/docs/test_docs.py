@@ -17,13 +17,9 @@ from narval.runtime.home.found_files import modules_in
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.settings import Settings
 from narval.surfaces.cli import COMMANDS
-from tests.places import ROOT
+from tests.places import DOCS, ROOT, page
 
-DOCS = ROOT / "docs"
-
-
-def page(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -31,7 +27,7 @@ def test_each_command_is_on_the_page_of_the_command_line(name: str) -> None:
     assert f"narval {name}" in page("cli.md")
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_each_command_that_a_page_names_is_there(path: Path) -> None:
     named = re.findall(r"(?:`|^ *\$ )narval ([a-z][\w-]*)", path.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(named) <= set(COMMANDS)
@@ -73,7 +69,7 @@ def test_each_error_is_in_the_tree_of_errors() -> None:
 @pytest.mark.parametrize("module", [path.stem for path, _ in modules_in(ROOT / "modules", "modules")])
 def test_each_shipped_action_is_documented(module: str) -> None:
     loaded = Loader(ROOT).load()
-    pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
     text = pages.get(module, "") + pages["mail"]
     names = [found.name for found in loaded.library if found.kind in IN_MODULES and found.group == module]
     assert names
@@ -86,7 +82,7 @@ def test_the_shipped_home_has_no_faults() -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
-    for path in [ROOT / "README.md", *DOCS.glob("*.md")]:
+    for path in PAGES:
         for target in re.findall(r"\]\(([^)#:]+\.md)[^)]*\)", path.read_text(encoding="utf-8")):
             if not (path.parent / target).exists():
                 broken.append(f"{path.name}: {target}")

@@ -11,9 +11,8 @@ import pytest
 import narval
 from narval.errors import RequestError
 from narval.runtime.home.loader import Loader
-from tests.places import ROOT
+from tests.places import ROOT, page
 
-DOCS = ROOT / "docs"
 OTHERS = """from narval import Input, Output, action
 @action(inputs=[Input("to", "address"), Input("text", "text")], outputs=[Output("mail", "email")])
 def write(to, text): ...
@@ -34,10 +33,6 @@ AGENDA = """from narval import Output, action
 def agenda():
     return "<agenda>nothing</agenda>"
 """
-
-
-def page(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
 
 
 def examples(name: str, language: str) -> list[str]:
@@ -214,7 +209,7 @@ def test_the_test_of_the_page_on_modules_passes(tmp_path: Path, monkeypatch: pyt
     module(tmp_path, "mail", decorated)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(test, "docs/module.md", "exec"), names)
+    exec(compile(test, "docs/reference/module.md", "exec"), names)
     names["test_a_mail_is_acknowledged"]()
 
 

@@ -13,15 +13,15 @@ import pytest
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")
 OF_AGENTS = "household"
-"""The example of several agents, which docs/household.md shows."""
+"""The example of several agents, which docs/tutorial/household.md shows."""
 
 OF_TASKS = {"bank", "fax"}
-"""The examples of tasks, which docs/tasks.md tells of."""
+"""The examples of tasks, which docs/reference/tasks.md tells of."""
 
 OF_PEOPLE = "purchase"
-"""The example that has a page of its own, docs/people.md (P88)."""
+"""The example that has a page of its own, docs/reference/people.md (P88)."""
 
 FORMS = ("process", "task")
 """The other forms that it has."""
@@ -86,6 +86,6 @@ def test_the_page_has_the_lines_of_the_example(example: Path) -> None:
     "plan", sorted((ROOT / "recipes" / "examples").glob("*.plan")), ids=lambda path: path.stem
 )
 def test_the_page_of_dataflows_has_those_that_ship(plan: Path) -> None:
-    page = (ROOT / "docs" / "dataflows.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "dataflows.md").read_text(encoding="utf-8")
     assert f"```\n{plan.read_text(encoding='utf-8')}```\n" in page
     assert f"narval take examples/{plan.stem}\n" in page

@@ -1,4 +1,4 @@
-"""docs/household.md tells the truth: its commands are given in order, at real daemons."""
+"""docs/tutorial/household.md tells the truth: its commands are given in order, at real daemons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def test_the_household_does_what_the_page_shows(reader: Reader) -> None:
-    follow(reader, ROOT / "docs" / "household.md")
+    follow(reader, ROOT / "docs" / "tutorial" / "household.md")
 
 
 def test_the_second_agent_is_there_in_five_minutes(reader: Reader, tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_the_second_agent_is_there_in_five_minutes(reader: Reader, tmp_path: Pat
         file = tmp_path / title.replace("~/", "")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "agents.md").read_text(encoding="utf-8")
     begin = page.index("## A second agent in five minutes")
     part = tmp_path / "part.md"
     text = re.sub(r"(?m)^(narval|ada) +active .*", "…", page[begin : page.index("\n## ", begin + 1)])

@@ -1,4 +1,4 @@
-"""docs/monitor.md has a line for each route, with its command, and its pictures are there (M99)."""
+"""docs/reference/monitor.md has a line for each route, with its command, and its pictures are there (M99)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from narval.surfaces.http.page import PageRoute
 from narval.surfaces.web.site import NAVIGATION, PAGES
 from tests.places import ROOT
 
-TEXT = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")
-PICTURES = ROOT / "docs" / "pictures"
+TEXT = (ROOT / "docs" / "reference" / "monitor.md").read_text(encoding="utf-8")
+PICTURES = ROOT / "docs" / "reference" / "pictures"
 
 
 def named(text: str) -> str:

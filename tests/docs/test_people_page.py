@@ -1,4 +1,4 @@
-"""docs/people.md tells the truth: it begins with one question, and ends with the purchase (P88)."""
+"""docs/reference/people.md tells the truth: it begins with one question, and ends with the purchase (P88)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.docs.test_cli_page import Reader, examples, follow
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "people.md"
+PAGE = ROOT / "docs" / "reference" / "people.md"
 PEOPLE = "## Who is who"
 FILES = ["purchase.xml", "purchase.process.xml", "purchase.task", "purchase.payment.xml"]
 

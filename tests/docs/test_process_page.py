@@ -12,7 +12,7 @@ from narval.definitions.process.vocabulary import ALIASES, JOINS
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "process.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "process.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/simulate.md tells the truth: its scenario is played on the home that ships, its program is run."""
+"""simulate.md tells the truth: its scenario is played on the home that ships, its program is run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.surfaces.cli.render.simulation import SENTENCES
 from tests.places import ROOT
 from tests.simulation.homes import play
 
-PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "simulate.md").read_text(encoding="utf-8")
 
 
 def test_its_scenario_comes_out_as_it_says() -> None:
@@ -37,7 +37,7 @@ def test_every_word_and_attribute_is_explained() -> None:
 
 
 def test_the_page_of_the_command_line_has_all_that_can_happen() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert {word for word in SENTENCES if word not in page} == set()
 
 
@@ -75,5 +75,5 @@ def test_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(compile(text, "docs/simulate.md", "exec"), names)
+    exec(compile(text, "docs/reference/simulate.md", "exec"), names)
     assert names["report"]["runs"][0]["phase"] == "done"  # type: ignore[index]

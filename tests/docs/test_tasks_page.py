@@ -13,7 +13,7 @@ from narval.definitions.task.words import CLAUSES, OPERATORS, QUALIFIERS, SINGLE
 from narval.runtime.home.loader import Loader
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "tasks.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

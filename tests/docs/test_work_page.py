@@ -1,4 +1,4 @@
-"""The table and the drawing of docs/work.md are those of the engine (P20)."""
+"""The table and the drawing of docs/reference/work.md are those of the engine (P20)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from narval.engines.work.table import DRAWN, MOVES, drawing, rows
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "work.md"
+PAGE = ROOT / "docs" / "reference" / "work.md"
 
 
 def between(mark: str) -> str:

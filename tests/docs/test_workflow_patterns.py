@@ -9,7 +9,7 @@ import pytest
 from tests.engines.dialogue import Dialogue, Refusal
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs" / "workflow-patterns.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "workflow-patterns.md").read_text(encoding="utf-8")
 FORM = r"^## ([^\n]+)\n(?:(?!^## ).)*?^```xml\n(.*?)^```\n\n```steps\n(.*?)^```"
 EXAMPLES = re.findall(FORM, PAGE, re.MULTILINE | re.DOTALL)
 ROWS = re.findall(r"^\| (\d+) \| .+? \| (yes|no|in part) \| (.*) \|$", PAGE, re.MULTILINE)

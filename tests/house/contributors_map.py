@@ -1,4 +1,4 @@
-"""The contributor's map: `python -m tests.house.contributors_map` writes docs/map.md from the packages."""
+"""The contributor's map: `python -m tests.house.contributors_map` writes the map from the packages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.house.code import PACKAGE
 from tests.house.test_layers import LAYERS, RUNTIME
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "map.md"
+PAGE = ROOT / "docs" / "contributing" / "map.md"
 
 HEAD = """# The house, room by room
 
 Made from the packages by `python -m tests.house.contributors_map`; a test compares. Each line is the first
 sentence of a module. Layers, and the packages of the runtime, stand in the order in which they may import:
-from those above alone. [design.md](design.md) gives the reasons.
+from those above alone. [design.md](../explanation/design.md) gives the reasons.
 
 To add …
 
@@ -27,7 +27,7 @@ To add …
 | an operation | a function marked `@operation` with its scope in `operations/`: every surface has it |
 | an act on work items | a row and a function in `engines/work/` (`table`, `acts`), one in `operations/` |
 | a kind of message | a function and a row in `runtime/messages/kinds.py` |
-| a setting of an agent | a field and a reader in `runtime/home/agents/settings.py`, a row in docs/agents.md |
+| a setting of an agent | a field and a reader in `runtime/home/agents/settings.py`, a row in agents.md |
 | a database | a module in `runtime/store/` |
 """
 

@@ -1,4 +1,4 @@
-"""The reference of operations: `python -m tests.house.operations_page` writes docs/operations.md."""
+"""The reference of operations: `python -m tests.house.operations_page` writes reference/operations.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from narval.surfaces.python.agent import Agent
 from tests.house.code import tree
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "operations.md"
+PAGE = ROOT / "docs" / "reference" / "operations.md"
 
 WIDTH = 80
 """The most characters of arguments on one line."""

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.places import ROOT
+from tests.places import DOCS, ROOT, page
 
-DOCS = ROOT / "docs"
 PREFIX = "(?:N|A|KA|K|P|TA|T|M|G)"
 DEMAND = re.compile(rf"(?<![\w/.@#-])({PREFIX}[1-9]\d{{0,2}})(?![\w.@])|test_({PREFIX}\d+)_")
 SECTION = re.compile(r"sections? ((?:\d+(?:, | and | to )?)+)")
@@ -38,8 +37,8 @@ def test_each_section_is_a_row_of_the_demands() -> None:
 def test_each_heading_is_in_the_pages() -> None:
     headings = {
         heading.strip()
-        for page in DOCS.glob("*.md")
-        for heading in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for path in DOCS.rglob("*.md")
+        for heading in re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     wrong = {
         f"{place}: {heading}"
@@ -68,9 +67,9 @@ def cited_in() -> Iterator[tuple[str, str]]:
     """The texts that may cite: code, tests and pages, by path."""
     for folder, pattern in (("narval", "*.py"), ("tests", "*.py"), ("docs", "*.md"), ("modules", "*.py")):
         for path in sorted((ROOT / folder).rglob(pattern)):
-            if path not in (Path(__file__), DOCS / "map.md"):
+            if path not in (Path(__file__), DOCS / "contributing" / "map.md"):
                 yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
 def demands() -> str:
-    return (DOCS / "demands.md").read_text(encoding="utf-8")
+    return page("demands.md")

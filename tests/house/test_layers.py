@@ -1,4 +1,4 @@
-"""Imports point one way, and the core touches nothing (docs/design.md, "The house").
+"""Imports point one way, and the core touches nothing (docs/explanation/design.md, "The house").
 
 Imports within functions and those for the type checker alone count like any other.
 """

@@ -1,4 +1,4 @@
-"""Feeds in files: read again whenever they change (N36; docs/feeds.md)."""
+"""Feeds in files: read again whenever they change (N36; docs/reference/modules/feeds.md)."""
 
 from __future__ import annotations
 

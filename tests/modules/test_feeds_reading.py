@@ -1,4 +1,4 @@
-"""Feeds as bytes: the items in them, whatever is wrong with them (N37; docs/feeds.md)."""
+"""Feeds as bytes: the items in them, whatever is wrong with them (N37; docs/reference/modules/feeds.md)."""
 
 from __future__ import annotations
 

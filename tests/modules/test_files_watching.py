@@ -1,4 +1,4 @@
-"""Folders that are watched: each change told once (N36, N37; docs/files.md)."""
+"""Folders that are watched: each change told once (N36, N37; docs/reference/modules/files.md)."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from lxml import etree
 
 import narval
 from narval import SimulatedClock
+from narval.runtime.home.check import check_home
+from narval.runtime.home.home import Home
 from narval.surfaces.python.agent import Agent
 from tests.acceptance.home import shipped
 
@@ -96,6 +98,31 @@ def test_of_a_stranger_s_subject_and_name_no_more_than_a_line_is_repeated(home: 
     assert answer["Subject"].startswith("Re: Buy now! ")
     assert len(answer["Subject"]) <= len("Re: ") + 78
     assert len(answer.get_content()) < 500
+
+
+def test_another_answer_for_other_mails_is_one_rule_and_one_template(home: Path) -> None:
+    memory = home / "data/memory.xml"
+    rule = """<rule order="50" when="email[contains(@subject, 'invoice')]" verdict="{verdict}" why="-"
+      template="invoices"/>""".format
+    text = memory.read_text().replace(
+        "</memory>",
+        f"""{rule(verdict="acknowledge")}
+      <ack-template name="invoices">It will be paid, {{from-name}}.</ack-template></memory>""",
+    )
+    memory.write_text(text)
+    with narval.open(home) as agent:
+        arrive(agent, subject="Your invoice")
+        arrive(agent, **{"from": "ben@example.com"})
+        agent.until_idle()
+        answers = {mail["To"]: mail.get_content() for mail in outbox(home)}
+        assert answers["ana@example.com"].strip() == "It will be paid, ana@example.com."
+        assert "It has arrived and will be read" in answers["ben@example.com"]
+    memory.write_text(text.replace('template="invoices"', 'template="invoice"'))
+    (fault,) = check_home(Home(home))
+    assert (fault.path, fault.message) == (
+        "data/memory.xml",
+        "template: there is no ack-template of the name 'invoice'; did you mean 'invoices'?",
+    )
 
 
 # --- the server is away -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Mailboxes on a server: IMAP, its connection, its certificate (N35, N36; docs/mail.md)."""
+"""Mailboxes on a server: IMAP, its connection, its certificate (N35, N36; docs/reference/modules/mail.md)."""
 
 from __future__ import annotations
 

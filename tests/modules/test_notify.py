@@ -1,4 +1,4 @@
-"""Notify: what is told of a failure, and by which ways (docs/notify.md)."""
+"""Notify: what is told of a failure, and by which ways (docs/reference/modules/notify.md)."""
 
 from __future__ import annotations
 

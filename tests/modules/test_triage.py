@@ -93,6 +93,28 @@ def test_a_rule_that_is_no_rule_costs_the_plan_of_that_mail_and_says_which(agent
     assert said in shown["error"]["message"]
 
 
+def test_a_rule_names_the_template_of_its_answer(agent):
+    agent.add("<ack-template name='invoices'>It will be paid.</ack-template>")
+    agent.add("<rule when='email' verdict='acknowledge' template='invoices'/>")
+    assert judged(agent)[1]["template"] == "invoices"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [("<ack-template>Yes.</ack-template>", "and there is none with a name"),
+     ("<ack-template name='bills'>Yes.</ack-template>", "and there are bills")],
+)  # fmt: skip
+def test_a_template_that_is_not_there_costs_the_plan_of_that_mail_and_says_which(agent, template, said):
+    agent.add(template)
+    agent.add("<rule name='r' when='email' verdict='acknowledge' template='invoices'/>")
+    run, verdict = judged(agent)
+    assert verdict is None
+    error = agent.run(run)["error"]
+    assert error["type"] == "bad-rule"
+    assert "rule r names the ack-template 'invoices'" in error["message"]
+    assert said in error["message"]
+
+
 def test_a_mail_is_judged_once(agent):
     judged(agent)
     run = agent.start("t.one")

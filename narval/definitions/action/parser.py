@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.action.rendering import render
-from narval.definitions.prototype import HOLDS, Prototype, parameter
+from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.python import (
@@ -85,7 +85,8 @@ def _oddly_held(declared: Input | Output) -> Iterator[object]:
     """The values of an input's `holds` that are neither a kind nor words."""
     for held in declared.holds.values() if isinstance(declared, Input) else ():
         words = isinstance(held, tuple) and all(isinstance(word, str) for word in held)
-        if not (words or held in HOLDS):
+        names = isinstance(held, str) and held.startswith(NAME_OF)
+        if not (words or names or held in HOLDS):
             yield held
 
 
@@ -194,7 +195,9 @@ class _ActionMaker:
                 wish = "expected newest to be a whole number, and list=True beside it"
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {value.newest!r:.80}")
             elif odd := list(_oddly_held(value)):
-                wish = f"expected holds to name {', '.join(map(repr, HOLDS))} or a tuple of words"
+                wish = (
+                    f"expected holds to name {', '.join(map(repr, HOLDS))}, 'name of …' or a tuple of words"
+                )
                 self._fault(place, f"{word} {value.id!r}: {wish}, found {odd[0]!r:.80}")
             else:
                 yield value

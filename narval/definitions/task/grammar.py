@@ -1,4 +1,4 @@
-"""The grammar of `.task` files (K70); `docs/tasks.md` has it whole.
+"""The grammar of `.task` files (K70); `docs/reference/tasks.md` has it whole.
 
     specification = { task_spec | global_event }
     task_spec     = "TASK TYPE" ident { clause } { state_spec } { routing_clause }

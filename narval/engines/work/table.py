@@ -80,11 +80,11 @@ DRAWN: tuple[tuple[str, str, str], ...] = (
     ("offered", "withdrawn", "cancel"),
     ("claimed", "withdrawn", "cancel"),
 )
-"""The ways between states, as the drawing in docs/work.md shows them."""
+"""The ways between states, as the drawing in docs/reference/work.md shows them."""
 
 
 def rows() -> list[str]:
-    """The table as docs/work.md has it."""
+    """The table as docs/reference/work.md has it."""
     lines = ["| act | who | offered | claimed by oneself | claimed by another | several answer | over |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, act in ACTS_ON_ITEMS.items():
@@ -94,5 +94,5 @@ def rows() -> list[str]:
 
 
 def drawing() -> list[str]:
-    """The drawing of docs/work.md, in the language of Mermaid."""
+    """The drawing of docs/reference/work.md, in the language of Mermaid."""
     return ["stateDiagram-v2", *(f"    {start} --> {end}: {why}" for start, end, why in DRAWN)]

@@ -200,7 +200,8 @@ def parse(xml: bytes) -> etree._Element:
         return etree.fromstring(xml, _TRUSTED)
     except etree.XMLSyntaxError as error:
         raise UnreadableError(
-            f"an element cannot be read: {error}; the store is damaged: put back a backup (docs/store.md)"
+            f"an element cannot be read: {error}; the store is damaged: put back a backup "
+            "(docs/reference/store.md)"
         ) from None
 
 

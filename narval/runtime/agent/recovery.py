@@ -256,7 +256,7 @@ def run_of(row: RunRow) -> Run:
     except KeyError:
         raise StoreError(
             f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
-            "not; put back a backup (docs/store.md)"
+            "not; put back a backup (docs/reference/store.md)"
         ) from None
     known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
     return Run(*known, *now, by=row.by, actor=row.actor)

@@ -59,7 +59,7 @@ def _report_turns(turn: Turn, lost: LostTurns) -> None:
     message = (
         f"the log of the store (store.db-wal) was cut short: its last {lost.pages} pages, of turns that were "
         "confirmed, are gone, and what was done outside for them may be done again; "
-        "put back a backup where that matters (docs/store.md)"
+        "put back a backup where that matters (docs/reference/store.md)"
     )
     _report(turn, message)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from narval.definitions.library import Library
-from narval.definitions.prototype import Prototype
+from narval.definitions.prototype import NAME_OF, Prototype
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.engines.registry import runnable, taking
@@ -120,17 +120,29 @@ def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault
             if slot.bound is None or not slot.bound.test(tree):
                 continue
             for name, held in slot.holds.items():
-                wrong = _wrong(child.attributes[name], held) if name in child.attributes else None
+                wrong = _wrong(child.attributes[name], held, root) if name in child.attributes else None
                 if wrong is not None and (name, wrong[0]) not in told:
                     told.add((name, wrong[0]))
                     yield source.fault(f"{name}: {wrong[0]}", *child.place(name, wrong[1]))
 
 
-def _wrong(value: str, held: str | tuple[str, ...]) -> tuple[str, int] | None:
-    """The reason why a value is not what is to be held, and where in it; None if it is."""
+def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str, int] | None:
+    """The reason why a value is not what is to be held, and where in it; None if it is.
+
+    An element that is named must be declared beside it, under the same `root`.
+    """
     if isinstance(held, tuple):
         found = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"
         return None if value in held else (found, 0)
+    if held.startswith(NAME_OF):
+        of = held.removeprefix(NAME_OF)
+        known = [
+            child.attributes["name"]
+            for child in root.children
+            if child.tag == of and "name" in child.attributes
+        ]
+        wish = closest(value, known) or f'; add one, <{of} name="{value:.80}">'
+        return None if value in known else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
     try:
         if held == "pattern":
             names = condition(value).variables

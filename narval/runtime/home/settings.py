@@ -202,7 +202,7 @@ MAIL_READERS: Mapping[str, Reader] = {
     "secret": text,
     "path": text,
 }
-"""The readers of `[mail]`, as the attributes of an `outbox` are called (docs/mail.md)."""
+"""The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
 def _folders(value: object) -> tuple[str, ...]:

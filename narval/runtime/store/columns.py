@@ -1,4 +1,4 @@
-"""The tables of the store and their columns (docs/store.md).
+"""The tables of the store and their columns (docs/reference/store.md).
 
 The journal has one row for each *entry*: an event with the changes and commands that followed. The design
 asks for a row per change; one row holds together what one advance decided, and is one insert. `seq` numbers

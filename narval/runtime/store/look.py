@@ -1,4 +1,4 @@
-"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment (docs/store.md).
+"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment.
 
 A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
 keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it

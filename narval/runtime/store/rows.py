@@ -107,7 +107,7 @@ def number(facts: Mapping[str, str], key: str, otherwise: int, store: str = "") 
     return int(value)
 
 
-ADVICE = "put back a backup (docs/store.md)"
+ADVICE = "put back a backup (docs/reference/store.md)"
 
 
 def _damage(row: type[Any], values: Any, table: str, store: str, wrong: str) -> str:

@@ -1,4 +1,4 @@
-"""The store in a database: SQLite in a file by default, PostgreSQL by its URL (docs/store.md).
+"""The store in a database: SQLite in a file by default, PostgreSQL by its URL (docs/reference/store.md).
 
 The statements come from `tables.py`, and the driver's own cursors execute them. Of the one writer a batch
 that is one row is one statement, which the database commits by itself; any other goes between BEGIN and
@@ -200,7 +200,7 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
     if not (isinstance(version, str) and re.fullmatch(r"\d{4}", version)):
         raise StoreError(
             f"the store is damaged: {driver.name}: expected the version of its tables, such as "
-            f"{statements.HEAD}, got {version!r:.40}; put back a backup (docs/store.md)"
+            f"{statements.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
         )
     # Versions are numbered 0001, 0002, …: what is not before ours is after it.
     if version > statements.HEAD:

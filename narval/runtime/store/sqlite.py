@@ -2,7 +2,7 @@
 
 WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a commit is
 with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is not mapped
-into memory, because a mapped file that shrinks kills its reader. docs/store.md tells the rest.
+into memory, because a mapped file that shrinks kills its reader. docs/reference/store.md tells the rest.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _TROUBLES = (
     ("SQLITE_CANTOPEN", "the store cannot be opened", "see that its folder is there and may be written"),
     ("SQLITE_BUSY", "another program holds the store locked", "end that program and start again"),
     ("SQLITE_LOCKED", "another program holds the store locked", "end that program and start again"),
-    ("SQLITE_CORRUPT", "the store is damaged", "put back a backup (docs/store.md)"),
-    ("SQLITE_NOTADB", "the store is damaged, or no store", "put back a backup (docs/store.md)"),
+    ("SQLITE_CORRUPT", "the store is damaged", "put back a backup (docs/reference/store.md)"),
+    ("SQLITE_NOTADB", "the store is damaged, or no store", "put back a backup (docs/reference/store.md)"),
 )
 
 
@@ -223,7 +223,8 @@ class File:
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             raise StoreError(
-                f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup (docs/store.md)"
+                f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup "
+                "(docs/reference/store.md)"
             )
 
     def engine(self) -> Engine:
@@ -275,7 +276,7 @@ def refuse_other(path: Path) -> None:
         if file.read(len(_BEGINNING)) != _BEGINNING:
             raise StoreError(
                 f"the store is damaged, or no store: {path} does not begin as one; "
-                "put back a backup (docs/store.md)"
+                "put back a backup (docs/reference/store.md)"
             )
 
 

@@ -1,4 +1,4 @@
-"""The contract of a store: one writer, one commit a turn, nothing lost (docs/store.md, N35).
+"""The contract of a store: one writer, one commit a turn, nothing lost (docs/reference/store.md, N35).
 
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
 A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the

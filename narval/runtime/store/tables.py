@@ -1,4 +1,4 @@
-"""The statements of the store, over the tables of `columns.py` (docs/store.md).
+"""The statements of the store, over the tables of `columns.py` (docs/reference/store.md).
 
 SQLAlchemy Core defines both and writes the SQL for the database in use, which is handed to the driver's own
 cursor: Core's execute costs ten times a SQLite insert. What it writes for SQLite stands in `sqlite.sql` (see

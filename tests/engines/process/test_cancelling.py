@@ -1,4 +1,4 @@
-"""Nodes that cancel tokens, and arcs that go back (section 2, docs/workflow-patterns.md)."""
+"""Nodes that cancel tokens, and arcs that go back (section 2, docs/explanation/workflow-patterns.md)."""
 
 from __future__ import annotations
 

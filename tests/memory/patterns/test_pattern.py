@@ -515,7 +515,7 @@ def test_a_condition_is_made_of_patterns_from_anywhere() -> None:
 
 # --- the page -------------------------------------------------------------------------------------------
 
-PAGE = (ROOT / "docs" / "patterns.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "patterns.md").read_text(encoding="utf-8")
 EXAMPLE = Tree(Element(7, canonical(PAGE.split("```xml\n")[1].split("```")[0])))
 
 

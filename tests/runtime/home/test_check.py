@@ -91,6 +91,7 @@ HOLDS = """
 from narval import Input, action
 
 RULE = {"when": "pattern", "order": "number", "every": "duration", "kind": ("mbox", "imap")}
+RULE["as"] = "name of form"
 
 @action(inputs=[Input("rule", "rule[@when]", holds=RULE)], runs="inline")
 def judge(rule):
@@ -109,13 +110,16 @@ def judge(rule):
         ("when='mail' kind='mbx'", 26, "kind: expected mbox or imap, found 'mbx'; did you mean 'mbox'?"),
         ("when='mail' order='2.5' every='5m' kind='imap'", 0, ""),
         ("order='soon'", 0, ""),
+        ("when='mail' as='plain'", 0, ""),
+        ("when='mail' as='plane'", 24, "as: there is no form of the name 'plane'; did you mean 'plain'?"),
+        ("when='mail' as='short'", 24, "as: there is no form of the name 'short'; there is 'plain'"),
     ],
 )
 def test_what_an_input_says_of_attributes_holds_of_what_is_declared(
     home: Home, attribute: str, column: int, message: str
 ) -> None:
     _write(home.modules / "judges.py", HOLDS)
-    _write(home.memory, f"<memory>\n <rule {attribute}/></memory>")
+    _write(home.memory, f"<memory>\n <rule {attribute}/>\n <form name='plain'/></memory>")
     found = [(fault.path, fault.line, fault.column, fault.message) for fault in check_home(home)]
     if not message:
         assert found == []
@@ -132,7 +136,10 @@ def test_what_an_input_says_of_attributes_is_one_of_what_there_is(home: Home, he
     _write(home.modules / "judges.py", HOLDS.replace('"pattern"', held))
     fault, _ = check_home(home)
     assert fault.path == "modules/judges.py"
-    assert "expected holds to name 'pattern', 'number', 'duration' or a tuple of words" in fault.message
+    assert (
+        "expected holds to name 'pattern', 'number', 'duration', 'name of …' or a tuple of words"
+        in fault.message
+    )
 
 
 def test_N4_two_elements_of_one_name_and_key_are_a_fault_at_both_places(home: Home) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import narval
 
-PAGE = (ROOT / "docs/explore.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/explore.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:

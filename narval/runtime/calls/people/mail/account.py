@@ -1,4 +1,4 @@
-"""Accounts of mail: `mailbox` and `outbox` elements, and the files kept for them (docs/mail.md)."""
+"""Accounts of mail: `mailbox` and `outbox` elements, and the files kept for them."""
 
 from __future__ import annotations
 

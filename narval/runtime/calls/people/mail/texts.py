@@ -1,4 +1,4 @@
-"""Texts of mails: made fit for XML and bounded; dates as texts (docs/mail.md)."""
+"""Texts of mails: made fit for XML and bounded; dates as texts (docs/reference/modules/mail.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mails that are written: composed from drafts, put into a Maildir or sent by SMTP (N37; docs/mail.md)."""
+"""Mails that are written: composed from drafts, put into a Maildir or sent by SMTP (N37)."""
 
 from __future__ import annotations
 
