@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.engines.commands import CancelCall, Command, Finish
+from narval.engines.commands import Call, CancelCall, Command, Finish
 from narval.engines.engine import Wait
 from narval.engines.events import (
     CallApproved,
@@ -108,8 +108,11 @@ class Turn:
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
-            if event.call not in run.calls:
+            call = run.calls.get(event.call)
+            if call is None:
                 return False
+            if self.agent.lookup.has_models:
+                _heed(self.transaction, run, call, event)
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.surroundings.hear(self, event)
             if event.elements and event.elements[-1].to:
@@ -241,6 +244,14 @@ class Turn:
         if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _heed(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
+    """Let a run be hearsay from now on that is told the answer of a language model."""
+    agent = transaction.agent
+    is_answer = isinstance(event, Produced) or (event.problem is None and not event.abandoned)
+    if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
+        transaction.mark_hearsay(run.eid)
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

@@ -15,6 +15,7 @@ from narval.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
+from narval.memory.elements.changes import HEARSAY
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
@@ -186,7 +187,10 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        if (call.approve or self._agent.lookup.people.approvals) and self._approvals.hold(run, call):
+        agent = self._agent
+        if (
+            call.approve or agent.lookup.people.approvals or HEARSAY in agent.memory.marks
+        ) and self._approvals.hold(run, call):
             return None
         target = self.targets.find(run, call)
         if target is None:
