@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format bench soak vendor shots clean
+.PHONY: help demo test check browser format docs pages bench soak vendor shots clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -42,6 +42,14 @@ check: $(STAMP)  ## style and types alone
 format: $(STAMP)  ## put the code in shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+$(VENV)/.docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs  ## the site of the pages in docs/, in build/site; a link that leads nowhere fails
+	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going -d build/trees docs build/site
+	@echo "build/site/index.html"
 
 # PEERS: the folder of the peers' scripts; 1 stands for ../shared/peers.
 PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))

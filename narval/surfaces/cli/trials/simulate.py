@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from narval.errors import RequestError
+from narval.errors import NoHomeError, RequestError
 from narval.operations.text import clean
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.documents import Progress
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.runtime.home.home import Home
-    from narval.simulation.report import SimulationReport
+    from narval.simulation.mails import Mails
     from narval.simulation.scenario import Scenario, When
     from narval.simulation.simulated_home import SimulatedHome
     from narval.simulation.trace import Line
@@ -41,7 +43,8 @@ def _read(context: click.Context, option: click.Parameter, given: str | None) ->
     "simulate",
     example="narval simulate mail.digest --until 30d\n"
     "narval simulate scenarios/triage.xml\n"
-    "narval simulate --json        # all the scenarios of the home",
+    "narval simulate --json        # all the scenarios of the home\n"
+    "narval simulate mail.triage --mails ~/Maildir",
 )
 @click.argument(
     "names", metavar="[NAME|SCENARIO]...", nargs=-1, shell_complete=completion.definitions_and_scenarios
@@ -53,6 +56,11 @@ def _read(context: click.Context, option: click.Parameter, given: str | None) ->
     type=click.Choice(["now", "new", "empty"]),
     help="Begin with the memory as it is, as on a first day, or with none.",
 )
+@click.option(
+    "--mails",
+    type=click.Path(exists=True, path_type=Path),
+    help="Let the mails of a Maildir, an mbox or a folder of .eml files come; no home is needed.",
+)
 @click.option("--brief", is_flag=True, help="Only what it came to, not what happened on the way.")
 @click.pass_context
 def simulate(
@@ -62,6 +70,7 @@ def simulate(
     at: When | None,
     until: When | None,
     memory: str | None,
+    mails: Path | None,
     brief: bool,
 ) -> None:
     """Tell what would happen, without anything happening.
@@ -71,26 +80,50 @@ def simulate(
     called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
     or something expected is not so.
     """
+    from narval.simulation.mails import TRIAGE, mails_of, with_mails
     from narval.simulation.simulated_home import simulated_home
-    from narval.surfaces.cli.render.simulation import json_form
 
-    home = session.home
+    home = session.home if mails is None else _home_or_new(context, session)
     here = simulated_home(home, session.agent)
     for fault in here.loaded.faults:
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}
     given = {name: value for name, value in asked.items() if value is not None}
-    scenarios = [msgspec.structs.replace(scenario, **given) for scenario in _scenarios(home, here, names)]
-    reports, well = [], True
-    for number, scenario in enumerate(scenarios):
-        if number and not session.as_json:
-            click.echo()
-        report = _play(here, scenario, shown=not session.as_json, brief=brief)
-        reports.append(json_form(report))
-        well = well and report.well
+    scenarios = [
+        msgspec.structs.replace(scenario, **given)
+        for scenario in _scenarios(home, here, names or ((TRIAGE,) if mails is not None else ()))
+    ]
+    come = None
+    if mails is not None:
+        with Progress() as progress:
+            come = mails_of(here, mails, lambda read: progress.show(f"read {read:,} mails"))
+        scenarios = [with_mails(scenario, come) for scenario in scenarios]
+    played = [
+        _play(here, scenario, come, shown=not session.as_json, brief=brief, apart=number > 0)
+        for number, scenario in enumerate(scenarios)
+    ]
     if session.as_json:
-        session.give(reports[0] if len(names) == 1 else reports, click.echo)
-    context.exit(0 if well else NOT_WELL)
+        reports = [report for report, _ in played]
+        session.give(reports[0] if len(scenarios) == 1 and (names or mails) else reports, click.echo)
+    context.exit(0 if all(well for _, well in played) else NOT_WELL)
+
+
+def _home_or_new(context: click.Context, session: Session) -> Home:
+    """The home, or where none is there and none is named a new one, for as long as the command lasts.
+
+    Raises NoHomeError.
+    """
+    import tempfile
+
+    from narval.runtime.home.new_home import create_home
+
+    try:
+        return session.home
+    except NoHomeError:
+        if session.directory is not None or "NARVAL_HOME" in os.environ:
+            raise
+    click.echo("there is no home yet: tried is one as narval init makes it", err=True)
+    return create_home(context.with_resource(tempfile.TemporaryDirectory(prefix="narval-home-")))
 
 
 def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[Scenario]:
@@ -117,35 +150,56 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.definitions.suggestions import closest
     from narval.engines.registry import is_runnable
     from narval.runtime.home.alterations import takable
+    from narval.runtime.home.loader import Loader
+    from narval.runtime.home.shipped import shipped
     from narval.simulation import files as finding
 
-    if name in takable():
-        return f"{name} ships, and is not in the home: narval take {name} copies it"
+    ships = {
+        found.full_name: found.path for found in Loader(shipped()).load().library if is_runnable(found.kind)
+    }
+    if name in ships and (home.path / ships[name]).exists():
+        return f"{name} is in {ships[name]}, which did not load: narval check tells why"
+    if name in (*ships, *takable()):
+        return f"{name} ships, and is not in the home: narval take {ships.get(name, name)} copies it"
     known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
     known += [finding.name_in(home, path) for path in finding.scenario_files(home)]
     return f"there is no definition and no scenario {name!r}{closest(name, known)}"
 
 
-def _play(here: SimulatedHome, scenario: Scenario, *, shown: bool, brief: bool) -> SimulationReport:
-    """Play a scenario, and write its story as it goes on."""
+def _play(
+    here: SimulatedHome, scenario: Scenario, mails: Mails | None, *, shown: bool, brief: bool, apart: bool
+) -> tuple[dict[str, Any], bool]:
+    """Play a scenario, and write its story as it goes on, or with mails what became of these; the report as
+    JSON, and whether all went well.
+    """
     import asyncio
 
+    from narval.simulation.mails import outcome_of
     from narval.simulation.simulation import play_scenario, start_of
-    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading
+    from narval.surfaces.cli.render.mails import mails_told
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
 
     start = start_of(here, scenario)
-    story = StoryWriter(here.zone)
+    story, progress, come = StoryWriter(here.zone), Progress(), 0
     if shown:
+        _write([("", None)] if apart else [])
         click.echo(heading(scenario, start, here.zone))
 
     def tell(lines: list[Line]) -> None:
-        if shown and not brief:
+        nonlocal come
+        if mails is not None:
+            come += sum(line["what"] == "arrived" for line in lines)
+            progress.show(f"{come:,} of {len(mails.elements):,} mails have come")
+        elif shown and not brief:
             _write(story.write(lines))
 
-    report = asyncio.run(play_scenario(here, scenario, start, tell))
+    with progress:
+        report = asyncio.run(play_scenario(here, scenario, start, tell))
+    outcome = {} if mails is None else {"mails": outcome_of(report, mails)}
     if shown:
+        _write(mails_told(outcome["mails"]) if outcome else [])
         _write(ending(report))
-    return report
+    return json_form(report) | outcome if not shown else {}, report.well
 
 
 def _write(lines: Iterable[StyledLine]) -> None:
