@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import narval
-from narval.errors import NarvalError
 from narval.runtime.home.shipped import shipped
 
 MODULE = """
 from pathlib import Path
 from narval import ActionError, Input, Output, action, call
 
-@action(inputs=[Input("prompt", "prompt")], outputs=[Output("verdict", "verdict")], model="prompt", outside=False)
+@action(inputs=[Input("prompt", "prompt")], outputs=[Output("verdict", "verdict")],
+        model="prompt", outside=False)
 def ask(prompt):
     if prompt.attributes.get("away"):
         raise ActionError("it is away", "away", final=True)
@@ -70,7 +70,12 @@ CHILD = recipe(
     "child", "ask", "go", ASK, '<step id="go" type="action" target="m.nothing"/>', then("ask", "go")
 )
 PARENT = recipe(
-    "parent", "child", "send", '<step id="child" type="recipe" target="w.child"/>', SEND, then("child", "send")
+    "parent",
+    "child",
+    "send",
+    '<step id="child" type="recipe" target="w.child"/>',
+    SEND,
+    then("child", "send"),
 )
 WRITES = recipe(
     "writes", "before", "go", '<step id="before" type="action" target="m.before"/>', ASK,
@@ -90,11 +95,12 @@ FALLS = recipe(
 )  # fmt: skip
 STARTS = recipe(
     "starts", "ask", "start", ASK,
-    '<step id="start" type="action" target="basic.start"><arguments><start recipe="w.sends"/></arguments></step>',
+    '<step id="start" type="action" target="basic.start">'
+    '<arguments><start recipe="w.sends"/></arguments></step>',
     then("ask", "start"),
 ) + recipe("sends", "send", "send", SEND)  # fmt: skip
 OWN = recipe(
-    "own", "ask", "send", ASK, SEND.replace("m.send\"", 'm.send" approve="w.mine"'), then("ask", "send")
+    "own", "ask", "send", ASK, SEND.replace('m.send"', 'm.send" approve="w.mine"'), then("ask", "send")
 )
 PROGRAM = """<AUTOMATON name="runs"><STATE name="start" command="touch ran"/></AUTOMATON>"""
 RUNS = recipe(
