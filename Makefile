@@ -48,8 +48,11 @@ $(VENV)/.docs: $(STAMP)
 	@touch $@
 
 docs: $(VENV)/.docs  ## the site of the pages in docs/, in build/site; a link that leads nowhere fails
-	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going -d build/trees docs build/site
+	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env docs build/site
 	@echo "build/site/index.html"
+
+pages: $(STAMP)  ## write the pages that are made from the code anew
+	@$(BIN)/python -m tests.house.pages
 
 # PEERS: the folder of the peers' scripts; 1 stands for ../shared/peers.
 PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))

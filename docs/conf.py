@@ -52,7 +52,6 @@ def first_page(app: Any, name: str, text: list[str]) -> None:
     """Give the site its first page, the index, and with it what the margin shows."""
     if name == "index":
         index = (DOCS / "README.md").read_text(encoding="utf-8")
-        app.env.note_dependency("README.md")
         trees = (
             f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n"
             + "\n".join(f"{short} <{path}>" for short, path in pages)

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from narval.runtime.calls.context import call as call
     from narval.runtime.calls.context import fetch as fetch
     from narval.runtime.calls.context import now as now
+    from narval.runtime.calls.context import service as service
     from narval.runtime.calls.context import sleep as sleep
     from narval.runtime.calls.process_code.token import Delay as Delay
     from narval.runtime.calls.process_code.token import Token as Token
+    from narval.runtime.home.outside.services import Service as Service
     from narval.runtime.system.clock import SimulatedClock as SimulatedClock
     from narval.runtime.system.fetch import Fetched as Fetched
     from narval.runtime.system.fetch import FetchError as FetchError
@@ -67,10 +69,12 @@ _WHERE = {
     "Element": "narval.memory.elements.element",
     "ActionError": "narval.errors",
     "NarvalError": "narval.errors",
+    "Service": "narval.runtime.home.outside.services",
     "SimulatedClock": "narval.runtime.system.clock",
     "Message": "narval.runtime.calls.context",
     "call": "narval.runtime.calls.context",
     "fetch": "narval.runtime.calls.context",
+    "service": "narval.runtime.calls.context",
     "fits": "narval.memory.patterns.pattern",
     "Fetched": "narval.runtime.system.fetch",
     "FetchError": "narval.runtime.system.fetch",

@@ -68,7 +68,7 @@ def _parent(caller: Caller | None) -> dict[str, Any] | None:
     return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
 
 
-_MOMENTS = ("at", "since", "until")
+_MOMENTS = ("at", "since", "until", "succeeded")
 """The keys of moments in the parts of runs."""
 
 

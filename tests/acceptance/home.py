@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from tests.acceptance.forked_commands import command
 
 PATIENCE = 60.0

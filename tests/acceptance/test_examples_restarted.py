@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.simulation.parser import read_scenario
 from narval.simulation.scenario import Scenario, When
 from narval.source.text import Source

@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.runtime.system.logins import login
 from narval.surfaces.control.client import Client
 from tests.browser.finding import ADVICE, browser_path

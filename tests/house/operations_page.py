@@ -28,7 +28,7 @@ WIDTH = 80
 
 HEAD = """# Operations
 
-Made from the table of operations by `python -m tests.house.operations_page`; a test compares. An operation is
+Made from the table of operations by `python -m tests.house.pages`; a test compares. An operation is
 what may be asked of a daemon, and every surface has it: the [command line](cli.md), a program that opens a
 home (`with narval.open(home) as agent`), and any program that asks a daemon through its
 [control socket](cli.md#the-control-socket).
@@ -157,4 +157,6 @@ def file_of(module: str) -> Path:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    from tests.house.pages.all import write
+
+    write()

@@ -41,6 +41,8 @@ PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """The packages that the core may import: nothing there has a clock, chance, files, threads or sockets."""
 PURE_NAMES = frozenset(
     {
+        "json.dumps",
+        "json.loads",
         "pathlib.PurePath",
         "pathlib.PurePosixPath",
         "shlex.join",

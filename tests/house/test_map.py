@@ -1,15 +1,25 @@
-"""The pages made from the code are as the code is: the contributor's map, the reference of operations."""
+"""The pages made from the code are as the code is: words, settings, states, errors, operations, the map …"""
 
 from __future__ import annotations
 
-from tests.house import contributors_map, operations_page
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages.all import MADE, text_of
+from tests.house.pages.error_kinds import rows, uses
+from tests.house.pages.states import TITLES, states
 
 
-def test_the_map_is_made_from_the_packages() -> None:
-    again = "write it again: python -m tests.house.contributors_map"
-    assert contributors_map.PAGE.read_text(encoding="utf-8") == contributors_map.page(), again
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.stem)
+def test_a_page_is_made_from_the_code(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == text_of(MADE[path]), "write it again: make pages"
 
 
-def test_the_reference_of_operations_is_made_from_their_table() -> None:
-    again = "write it again: python -m tests.house.operations_page"
-    assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), again
+def test_the_states_of_each_kind_of_runs_are_drawn() -> None:
+    assert [kind for kind, _ in states()] == list(TITLES)
+
+
+def test_kinds_of_errors_are_found_with_their_messages() -> None:
+    found = {kind: message for kind, message, _ in rows(list(uses()), ("ActionError",))}
+    assert found["`bad-pause`"].startswith("expected a pause of 0 to … seconds, got …")

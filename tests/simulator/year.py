@@ -24,7 +24,7 @@ import psutil
 
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.runtime.system.clock import SimulatedClock
 
 MONTH = 30

@@ -26,13 +26,13 @@ from narval.engines.automaton.state import STATE_MOVES, AutomatonState, StateRun
 from narval.engines.run_state import apply_table, illegal_move
 
 
-def _move(state: AutomatonState, name: str, to: str) -> StateRun:
+def _move(state: AutomatonState, name: str, to: str, at: float) -> StateRun:
     run = state.states.get(name)
     if run is None:
         run = state.states[name] = StateRun()
     if to not in STATE_MOVES[run.state]:
         raise illegal_move(state, f"state {name}", run.state, to)
-    run.state = to
+    run.become(to, at)
     return run
 
 
@@ -47,7 +47,7 @@ def _run_late(state: AutomatonState, change: RunLate) -> None:
 
 
 def _state_ready(state: AutomatonState, change: StateReady) -> None:
-    run = _move(state, change.state, "ready")
+    run = _move(state, change.state, "ready", change.at)
     if change.by:
         if run.by and run.by in state.states:
             state.states[run.by].started.pop(change.state, None)
@@ -61,7 +61,7 @@ def _state_ready(state: AutomatonState, change: StateReady) -> None:
 
 
 def _state_held(state: AutomatonState, change: StateHeld) -> None:
-    run = _move(state, change.state, "held")
+    run = _move(state, change.state, "held", change.at)
     run.hold, run.wake, run.until = change.hold, change.wake, change.until
     if change.hold == "back-off":
         run.fallback = change.fallback
@@ -77,7 +77,7 @@ def _let_go(state: AutomatonState, run: StateRun, name: str) -> None:
 
 
 def _state_called(state: AutomatonState, change: StateCalled) -> None:
-    run = _move(state, change.state, "running")
+    run = _move(state, change.state, "running", change.at)
     _let_go(state, run, change.state)
     run.call, run.fallback, run.since = change.call, change.fallback, change.at
     run.wake, run.late = change.wake, False
@@ -85,7 +85,7 @@ def _state_called(state: AutomatonState, change: StateCalled) -> None:
 
 
 def _state_skipped(state: AutomatonState, change: StateSkipped) -> None:
-    run = _move(state, change.state, "done")
+    run = _move(state, change.state, "done", change.at)
     _let_go(state, run, change.state)
     run.label, run.output, run.skipped = "0", "", True
 
@@ -108,7 +108,7 @@ def _call_failed(state: AutomatonState, change: CallFailed) -> None:
 
 
 def _state_ended(state: AutomatonState, change: StateEnded) -> None:
-    run = _move(state, change.state, "done" if change.label == "0" else "erred")
+    run = _move(state, change.state, "done" if change.label == "0" else "erred", change.at)
     _let_go(state, run, change.state)
     state.calls.pop(run.call, None)
     run.call, run.wake, run.label, run.output = "", "", change.label, change.output
@@ -131,7 +131,8 @@ def _states_killed(state: AutomatonState, change: StatesKilled) -> None:
     for name in killed:
         run = state.states[name]
         _let_go(state, run, name)
-        run.state, run.call, run.started, run.missing = "idle", "", {}, None
+        run.become("idle", change.at)
+        run.call, run.started, run.missing = "", {}, None
     for name, run in state.states.items():
         if run.missing is not None:  # a join that has not started needs their 0 again
             run.missing.update((other, None) for other in state.awaits[name] if other in killed)
@@ -163,7 +164,7 @@ def _run_moved(state: AutomatonState, change: RunMoved) -> None:
     for name in tuple(state.held):
         run = state.states[name]
         _let_go(state, run, name)
-        run.state = "idle"
+        run.become("idle", change.at)
 
 
 APPLY = apply_table(globals())

@@ -12,7 +12,7 @@ after quick deaths, the moment of its next try, or room under `max-parallel`."""
 
 
 class AutomatonChange(RunChange, frozen=True):
-    """A fact that changes a run of an automaton."""
+    """A fact that changes a run of an automaton. `at` is its moment, 0 where it was recorded without one."""
 
 
 class RunStarted(AutomatonChange, RunBegan, frozen=True):
@@ -36,6 +36,7 @@ class StateReady(AutomatonChange, frozen=True):
     by: str = ""
     dying: tuple[str, ...] = ()
     soon: bool = False
+    at: float = 0.0
 
 
 class StateHeld(AutomatonChange, frozen=True):
@@ -47,6 +48,7 @@ class StateHeld(AutomatonChange, frozen=True):
     wake: str = ""
     until: float | None = None
     fallback: int = 0
+    at: float = 0.0
 
 
 class StateCalled(AutomatonChange, frozen=True):
@@ -64,6 +66,7 @@ class StateSkipped(AutomatonChange, frozen=True):
     """The state was up to date: what it creates is there, and nothing it needs is newer; counts as 0 (A9)."""
 
     state: str
+    at: float = 0.0
 
 
 class CallLate(AutomatonChange, frozen=True):
@@ -97,6 +100,7 @@ class StateEnded(AutomatonChange, frozen=True):
     output: str = ""
     skipped: bool = False
     produced: tuple[int, ...] = ()
+    at: float = 0.0
 
 
 class StateAwaited(AutomatonChange, frozen=True):
@@ -111,6 +115,7 @@ class StatesKilled(AutomatonChange, frozen=True):
 
     states: tuple[str, ...]
     calls: tuple[str, ...] = ()
+    at: float = 0.0
 
 
 class CallGone(AutomatonChange, frozen=True):

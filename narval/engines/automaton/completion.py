@@ -57,7 +57,7 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
             return
     skipped = bool(event.value and event.value.get("skipped"))
     produced = event.eids if labels[0] == SUCCESS else ()
-    decision.change(StateEnded(state.name, labels[0], output, skipped, produced))
+    decision.change(StateEnded(state.name, labels[0], output, skipped, produced, event.at))
     _follow(decision, state, labels)
 
 
@@ -68,7 +68,7 @@ def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
         decision.command(commands.CancelTimer(now.wake))
     decision.change(StateInterrupted(state.name, label))
     if now.state == "held":
-        decision.change(StateEnded(state.name, label))
+        decision.change(StateEnded(state.name, label, at=decision.event.at))
         _follow(decision, state, (label,))
     else:
         decision.command(commands.CancelCall(now.call))
@@ -96,7 +96,7 @@ def _back_off(
     """All contenders have failed so often (A7), or one has (A21): its turn comes after a while, doubled."""
     wake = decision.identifier()
     until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
-    decision.change(StateHeld(state.name, "back-off", wake, until, fallback))
+    decision.change(StateHeld(state.name, "back-off", wake, until, fallback, decision.event.at))
     decision.command(commands.SetTimer(wake, until))
 
 

@@ -50,7 +50,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
             if run.wake:
                 self.command(commands.CancelTimer(run.wake))
         if names:
-            self.change(StatesKilled(names, calls))
+            self.change(StatesKilled(names, calls, self.event.at))
         for call in calls:
             self.command(commands.CancelCall(call))
 

@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from narval.definitions.automaton.definition import Automaton, State, signal_of
-from narval.engines.automaton.state import AutomatonState
+from narval.engines.automaton.state import TIMED, AutomatonState
 from narval.engines.commands import Watch
 from narval.engines.engine import Find, Lookup, Wait
 from narval.engines.run_state import add_caller, finished
@@ -107,6 +107,9 @@ def _part(part: State, state: AutomatonState) -> dict[str, Any]:
         "label": run.label,
         "skipped": run.skipped,
         "output": run.output,
+        "since": run.stood or None,
+        "succeeded": run.succeeded or None,
+        "seconds": {state: round(run.spent.get(state, 0.0), 3) for state in TIMED},
         "follow": {label: [one.name for one in ones] for label, ones in part.follow.items()},
     }
 

@@ -47,7 +47,7 @@ def make_ready(
         return
     dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed or of == by)
     soon = erred and visits > 0 and decision.event.at - now.since < QUICK
-    decision.change(StateReady(state.name, by, dying, soon))
+    decision.change(StateReady(state.name, by, dying, soon, decision.event.at))
     decision.to_run.append(state)
 
 
@@ -57,7 +57,7 @@ def go_on(decision: AutomatonDecision, state: State) -> None:
     passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
     for hold in _HOLDS[passed:] if held != "back-off" else _HOLDS[-1:]:
         if hold == "room" and _is_up_to_date(decision, state):
-            decision.change(StateSkipped(state.name))
+            decision.change(StateSkipped(state.name, decision.event.at))
             decision.skipped.append(state)
             return
         if _HOLD[hold](decision, state):
@@ -149,7 +149,7 @@ def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
     """Hold a state until the programs of its former visit are gone (A3, A4)."""
     if not any(call_id in decision.state.dying for call_id in decision.state.of(state.name).dying):
         return False
-    decision.change(StateHeld(state.name, "programs"))
+    decision.change(StateHeld(state.name, "programs", at=decision.event.at))
     return True
 
 
@@ -163,7 +163,7 @@ def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
         decision.end("failed", decision.add_error_element("no-date", message, state.name))
         return True
     wake = decision.identifier()
-    decision.change(StateHeld(state.name, "date", wake, date))
+    decision.change(StateHeld(state.name, "date", wake, date, at=decision.event.at))
     decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
 
@@ -174,7 +174,7 @@ def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
     if state.wait in decision.state.signals:
         decision.change(SignalTaken(state.name, state.wait, kept=True))
         return False
-    decision.change(StateHeld(state.name, "signal"))
+    decision.change(StateHeld(state.name, "signal", at=decision.event.at))
     return True
 
 
@@ -185,7 +185,7 @@ def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
         return False
     wake = decision.identifier()
     until = decision.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, decision.event.id))
-    decision.change(StateHeld(state.name, "quick", wake, until))
+    decision.change(StateHeld(state.name, "quick", wake, until, at=decision.event.at))
     decision.command(commands.SetTimer(wake, until))
     return True
 
@@ -193,7 +193,7 @@ def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
 def _hold_for_room(decision: AutomatonDecision, state: State) -> bool:
     if decision.state.has_room(decision.definition.max_parallel):
         return False
-    decision.change(StateHeld(state.name, "room"))
+    decision.change(StateHeld(state.name, "room", at=decision.event.at))
     return True
 
 

@@ -24,6 +24,8 @@ STATE_MOVES: dict[str, frozenset[str]] = {
     "done": frozenset({"ready"}),
     "erred": frozenset({"ready"}),
 }
+TIMED = ("held", "running")
+"""The states of a state whose length is kept: it waits, or something of it runs."""
 RUN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
     "running": frozenset({"ending", "done", "failed", "cancelled"}),
@@ -38,7 +40,9 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     whose 0 it still needs, None for all of them: `W`. `failures` count the contenders given up in this visit,
     `tries` how often the present one has failed that will be tried again. `since` is the moment of its last
     call, `quick` counts how often in a row an error led back to it soon after that. `interrupted` is the
-    label by which a signal leaves it, while what runs of it is being ended.
+    label by which a signal leaves it, while what runs of it is being ended. `stood` is the moment since
+    which it is what it is, `succeeded` that of its last 0; `spent` are the seconds for which it was held, and
+    for which it ran, in all its visits, up to then.
     """
 
     state: str = "idle"
@@ -62,6 +66,18 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     late: bool = False
     interrupted: str = ""
     tries: int = 0
+    stood: float = 0.0
+    succeeded: float = 0.0
+    spent: dict[str, float] = {}
+
+    def become(self, state: str, at: float) -> None:
+        """Be something else from a moment on (0 where that is not known)."""
+        if at:
+            if self.stood and self.state in TIMED:
+                self.spent[self.state] = self.spent.get(self.state, 0.0) + max(0.0, at - self.stood)
+            if state == "done":
+                self.succeeded = at
+        self.state, self.stood = state, at
 
 
 class AutomatonState(RunState, omit_defaults=True):

@@ -11,7 +11,7 @@ from narval.engines.calls.assignment import Slot, assign
 from narval.engines.calls.candidates import CandidateSearch
 from narval.engines.decision import Decision, Inputs
 from narval.engines.events import Failure, Plain
-from narval.engines.task.changes import AskerSet, CallAsked, ObjectAdopted, TaskChange
+from narval.engines.task.changes import AskerSet, CallAsked, TaskChange
 from narval.engines.task.state import InstanceState, ScriptFrame
 from narval.engines.task.values import ScriptFault
 
@@ -79,6 +79,13 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         self.command(commands.telling(identifier, target, self.part, signal, arguments, elements, run=run))
         return identifier
 
+    def tell_state(self, **more: Plain) -> None:
+        """Tell the server the state, "" for one in which no events may come, and the object."""
+        run = self.state
+        where = run.state if self.has_rules(run.state) else ""
+        said: dict[str, Plain] = {"state": where, "object": run.object, "case": run.case}
+        self.tell("at", {"instance": run.eid, **said, **more})
+
     @property
     def part(self) -> str:
         """The state, as the step of calls."""
@@ -132,10 +139,6 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         self.command(
             commands.Call(identifier, "program", words[0], self.part, inputs, ("",), program=program)
         )
-
-    def adopt(self, eid: int, case: int) -> None:
-        """Work on an object that an event brought, as there is no other."""
-        self.change(ObjectAdopted(eid, case))
 
     # --- answers --------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from narval.engines.task.explain import parts as parts
 from narval.engines.task.explain import render as render
 from narval.engines.task.explain import waiting_for as waiting_for
 from narval.engines.task.graph import graph as graph
-from narval.engines.task.state import InstanceState, ScriptFrame
+from narval.engines.task.state import GONE, InstanceState, ScriptFrame
 from narval.engines.task.structure import unreachable as unreachable
 from narval.engines.task.values import ScriptFault
 from narval.engines.view import View
@@ -178,6 +178,8 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
             functions.take_back(decision, event)
             if signal:
                 decision.ask(commands.Answer(signal, event.value, event.problem))
+        case _ if purpose == GONE:
+            functions.take_back(decision, event)
 
 
 def _script_back(decision: InstanceDecision, event: Returned) -> None:

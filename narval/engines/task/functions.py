@@ -133,9 +133,8 @@ def raise_event(
     along = (eid,) if eid else ()
     call = decision.tell("raise", told, along, name=target, purpose=purpose, answers=answers)
     if eid:
-        decision.change(ObjectReplaced(eid, 0))
-        if case:
-            _tell_moved(decision, case, eid, target, event)
+        _replace(decision, eid, 0)
+        tell_moved(decision, case, eid, target, event)
     return call
 
 
@@ -182,21 +181,35 @@ def environment(view: View, parameters: Mapping[str, str], eid: int) -> dict[str
 
 
 def take_back(decision: InstanceDecision, event: Returned) -> None:
-    """Have the object again that was to go with an event which was refused."""
+    """Have the object again that was to go with an event which was refused; where work on it is over, or on
+    another has begun, it is in the queue.
+    """
     asked = decision.view.pending_call(event.call)
-    said: Any = (asked.payload or {}).get("arguments") if asked is not None else None
-    eid = said.get("object") if isinstance(said, dict) else 0
-    if event.problem is None or not eid or decision.state.object:
+    told: Any = (asked.payload if asked is not None else None) or {}
+    said, state = told.get("arguments") or {}, decision.state
+    if event.problem is None or told.get("signal") != "raise" or not said["object"]:
         return
-    state, own = decision.state, decision.definition.full_name
-    decision.change(ObjectReplaced(0, eid))
-    if state.case:
-        _tell_moved(decision, state.case, eid, own, "")
+    eid, case = said["object"], said["case"]
+    if state.object or state.outcome or not state.is_busy:
+        decision.tell("put", {"object": eid, "case": case, "front": True}, (eid,))
+    else:
+        _replace(decision, 0, eid)
+    tell_moved(decision, case, eid)
 
 
-def _tell_moved(decision: InstanceDecision, case: int, eid: int, target: str, event: str) -> None:
-    told: dict[str, Plain] = {"object": eid, "type": target, "event": event}
-    decision.tell("moved", {"instance": decision.state.eid, **told}, (eid,), run=case)
+def _replace(decision: InstanceDecision, was: int, now: int) -> None:
+    """Be without an object, or have it again; the server is told, for events may ask for the object."""
+    decision.change(ObjectReplaced(was, now))
+    if decision.has_rules(decision.state.state):
+        decision.tell_state()
+
+
+def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = "", event: str = "") -> None:
+    """Tell a case that an object of it goes with an event to a type, or without one is here."""
+    if case:
+        to = target or decision.definition.full_name
+        told: dict[str, Plain] = {"object": eid, "type": to, "event": event}
+        decision.tell("moved", {"instance": decision.state.eid, **told}, (eid,), run=case)
 
 
 # --- returns --------------------------------------------------------------------------------------------

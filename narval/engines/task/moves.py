@@ -10,6 +10,7 @@ from narval.engines.task import functions
 from narval.engines.task.changes import (
     CallDropped,
     GoalSet,
+    ObjectAdopted,
     RoutesSent,
     ScriptBegan,
     ScriptEnded,
@@ -56,18 +57,18 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
     exposed = found is None or found.exposed
     decision.change(StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error))
     if decision.has_rules(target) or decision.has_rules(before):
-        tell_state(decision, target if decision.has_rules(target) else "")
+        decision.tell_state()
     if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
         give_up(decision, "code")
     if found is not None and found.on_assert:
         decision.change(ScriptBegan(ScriptFrame("assert", target)))
 
 
-def tell_state(decision: InstanceDecision, state: str) -> None:
-    """Tell the server the state in which events may come; "" for one without rules."""
-    run = decision.state
-    where: dict[str, Plain] = {"state": state, "object": run.object, "case": run.case}
-    decision.tell("at", {"instance": run.eid, **where})
+def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
+    """Work on an object that an event brought, as there is no other: the event carries it no more (K59)."""
+    decision.change(ObjectAdopted(eid, case))
+    decision.tell_state(adopts=event)
+    functions.tell_moved(decision, case, eid)
 
 
 def give_up(decision: InstanceDecision, *purposes: str) -> None:

@@ -112,7 +112,7 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         decision.add_to_context((carried,))
     adopts = bool(carried) and not state.object
     if adopts:
-        decision.adopt(carried, case)
+        moves.adopt(decision, carried, case, _number(said, "event"))
     frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
     decision.change(ScriptBegan(frame))
 
@@ -202,9 +202,12 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 
 def _stop(decision: InstanceDecision, event: Signalled) -> None:
-    """Stop it (K16): its object is rolled back, and goes back to the queue unless it was withdrawn."""
-    withdrawn = bool(event.arguments.get("withdrawn"))
-    begin_end(decision, "stopped", _text(event.arguments, "why"), gives_back=not withdrawn)
+    """Stop it (K16): its object is rolled back, and goes back to the queue unless it was withdrawn. Where one
+    object is named, only work on that is stopped.
+    """
+    withdrawn, eid = bool(event.arguments.get("withdrawn")), _number(event.arguments, "object")
+    if not eid or (decision.state.object and decision.state.given == eid):
+        begin_end(decision, "stopped", _text(event.arguments, "why"), gives_back=not withdrawn)
     decision.answer(event)
 
 

@@ -39,6 +39,14 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
         _end_action(decision, event, number, result, why, kept=kept)
     if receiver:
         serve(decision, receiver)
+    serve_ready(decision, event)
+
+
+def serve_ready(decision: ServerDecision, event: RaisedEvent) -> None:
+    """Have the next action of an event done, if what it carries is not claimed any more."""
+    for rule in list(event.rules.values()):
+        if rule.stage == "ready":
+            serve(decision, rule.receiver)
 
 
 def _end_action(
@@ -68,11 +76,11 @@ def serve(decision: ServerDecision, instance: int) -> None:
     """Let an instance that is free do what waits for it, and be judged for what waits in its state."""
     state = decision.state
     while (entry := state.at_work.get(instance)) is not None and not entry.acting:
-        line = state.pending.get(instance)
-        if line is None or line.first is None:
+        keys = map(read_key, _walk(state.pending.get(instance)))
+        found = next((key for key in keys if not state.events[key[0]].is_claimed), None)
+        if found is None:
             break
-        identifier, number = read_key(line.first)
-        begin(decision, state.events[identifier], number)
+        begin(decision, state.events[found[0]], found[1])
     entry = state.at_work.get(instance)
     if entry is None or not entry.state or entry.acting:
         return

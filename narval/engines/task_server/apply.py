@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from narval.engines.run_state import apply_table
 from narval.engines.task_server import apply_events
-from narval.engines.task_server.apply_events import put_instance
+from narval.engines.task_server.apply_events import hold, put_instance
 from narval.engines.task_server.changes import (
     CalledOver,
     Enqueued,
@@ -150,12 +150,7 @@ def _instance_at(state: TaskServerState, change: InstanceAt) -> None:
     entry = state.at_work.get(change.instance, KnownInstance(change.at, change.call))
     if change.call in state.called:
         state.called[change.call] = replace(state.called[change.call], instance=change.instance)
-    elif change.object and change.object != entry.object:
-        if entry.object:
-            state.given.pop(entry.object, None)
-        state.given[change.object] = str(change.instance)
-    now = replace(entry, state=change.state, object=change.object, case=change.case)
-    put_instance(state, change.instance, now)
+    hold(state, change.instance, replace(entry, state=change.state), change.object, change.case)
 
 
 def _left(state: TaskServerState, change: InstanceLeft) -> None:

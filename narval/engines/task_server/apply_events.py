@@ -194,7 +194,23 @@ def _take_carried(state: TaskServerState, event: RaisedEvent) -> None:
 
 
 def _carried_taken(state: TaskServerState, change: CarriedTaken) -> None:
-    _take_carried(state, state.events[change.event])
+    event = state.events[change.event]
+    if change.instance:
+        hold(state, change.instance, state.at_work[change.instance], event.object, event.case)
+    _take_carried(state, event)
+
+
+def hold(state: TaskServerState, instance: int, entry: KnownInstance, eid: int, case: int) -> None:
+    """Know an instance as it is now, but with an object, and no other; with 0 without one."""
+    called = state.called.get(entry.call)
+    holder, had = (str(instance), entry.object) if called is None else (entry.call, called.object)
+    if called is not None:
+        state.called[holder] = replace(called, object=eid, case=case)
+    if state.given.get(had) == holder:
+        del state.given[had]
+    if eid:
+        state.given[eid] = holder
+    put_instance(state, instance, replace(entry, object=eid, case=case))
 
 
 def _event_over(state: TaskServerState, change: EventOver) -> None:

@@ -237,7 +237,9 @@ class ConditionJudged(ServerChange, frozen=True):
 
 
 class ActionDue(ServerChange, frozen=True):
-    """The window of an action has begun; its receiver is busy yet."""
+    """The window of an action has begun; its receiver is busy yet, or another rule may keep what the event
+    carries.
+    """
 
     at: float
     event: int
@@ -274,11 +276,14 @@ class RuleOver(ServerChange, frozen=True):
 
 
 class CarriedTaken(ServerChange, frozen=True):
-    """The object that an event carried is taken from it: it went back, or is withdrawn."""
+    """The object that an event carried is taken from it: it went back, or is withdrawn, or is that of the
+    `instance` whose action it was brought to.
+    """
 
     at: float
     event: int
     to: str = ""
+    instance: int = 0
 
 
 class EventOver(ServerChange, frozen=True):

@@ -77,5 +77,10 @@ def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
             "put", {"object": eid, "case": case, "front": True}, name=target, elements=elements
         )
         decision.change(ObjectSent(decision.now, call, eid, case, target))
+    tell_at(decision, eid, case, target)
+
+
+def tell_at(decision: ServerDecision, eid: int, case: int, type: str) -> None:
+    """Tell a case that no event carries an object of it any more: it is at a type."""
     if case:
-        decision.tell("moved", {"object": eid, "type": target, "event": 0}, run=case)
+        decision.tell("moved", {"object": eid, "type": type, "event": 0}, run=case)

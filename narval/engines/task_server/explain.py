@@ -50,6 +50,9 @@ def waiting_for(
             yield _wait(state, event, number, rule, watches)
 
 
+_CLAIMED = "which may keep object {}"
+
+
 def _wait(
     state: TaskServerState, event: RaisedEvent, number: int, rule: EventRule, watches: dict[str, Watch]
 ) -> Wait:
@@ -65,6 +68,9 @@ def _wait(
             return Wait(name, "condition", f"the condition in state {rule.state}", *given, until=until)
         case "due":
             return Wait(name, "time", "its window for the action", until=until)
+        case "ready" if event.is_claimed:
+            other = f"that another action is done, {_CLAIMED.format(event.object)}"
+            return Wait(name, "signal", other, until=until)
         case "ready":
             busy = f"by instance {rule.receiver}, which does another action, that it is free"
             return Wait(name, "signal", busy, until=until)
@@ -199,6 +205,8 @@ def _why_rule(event: RaisedEvent, number: int, rule: EventRule) -> str:
         case "due":
             window = _shown(rule.before_action)
             return f"the condition of {where} held, and its action waits for its window {window}"
+        case "ready" if event.is_claimed:
+            return f"the action of {where} waits for another, {_CLAIMED.format(event.object)}{_until(rule)}"
         case "ready":
             return (
                 f"the action of {where} waits for instance {rule.receiver}, which does another{_until(rule)}"

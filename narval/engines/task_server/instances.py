@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.engines import commands
 from narval.engines.events import Plain, Returned, Signalled
-from narval.engines.task_server import actions, queue, rules
+from narval.engines.task_server import actions, ending, queue, rules
 from narval.engines.task_server.changes import (
     CalledOver,
     CarriedTaken,
@@ -42,11 +42,28 @@ def at(decision: ServerDecision, event: Signalled) -> None:
         return
     where = text(event, "state") if decision.definition.states.get(text(event, "state")) else ""
     eid, case = number(event, "object"), number(event, "case")
+    if adopts := number(event, "adopts"):
+        eid = _adopted(decision, instance, eid, adopts)
     had, _ = held_by(decision, instance)
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
     decision.change(InstanceAt(decision.now, instance, where, eid, case, call))
     actions.serve(decision, instance)
+    if adopts in state.events:
+        actions.serve_ready(decision, state.events[adopts])
+
+
+def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> int:
+    """Know that an instance works on what an event brought; 0 if it was taken from the event meanwhile, and
+    the instance is to let go of it.
+    """
+    state = decision.state
+    if instance in state.at_work and state.carried.get(eid) == event:
+        decision.change(CarriedTaken(decision.now, event, "an instance has it", instance))
+        return eid
+    why = f"event {event}, which brought object {eid}, does not carry it any more"
+    decision.tell("stop", {"why": why, "withdrawn": True, "object": eid}, run=instance)
+    return 0
 
 
 def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
@@ -132,6 +149,7 @@ def begin_more(decision: ServerDecision) -> None:
             eid, case = event.object, event.case
             if eid:
                 decision.change(CarriedTaken(decision.now, event.id, "an instance has it"))
+                ending.tell_at(decision, eid, case, definition.full_name)
             call_instance(decision, eid, case, event.id)
         elif queue.next_object(decision):
             call_next(decision)

@@ -266,7 +266,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     if receiver and receiver not in state.at_work:
         back(decision, event, number, f"instance {receiver} is gone")
         return
-    if receiver and state.at_work[receiver].acting:
+    if receiver and (state.at_work[receiver].acting or event.is_claimed):
         decision.change(ActionDue(decision.now, event.id, number))
         return
     found = rule_of(decision, event, rule)

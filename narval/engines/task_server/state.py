@@ -16,7 +16,8 @@ from narval.engines.task_server.line import ArrivalLine
 
 Stage = Literal["registered", "open", "false", "due", "ready", "acting"]
 """The stage of a rule: before its window; to be judged; judged in vain, and judged again when something
-changes; held, and before the window of its action; to be done by a receiver that is not free; being done.
+changes; held, and before the window of its action; to be done by a receiver that is not free, or after that
+of another rule, which may keep what the event carries; being done.
 """
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
@@ -119,6 +120,11 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
         if stages & {"due", "ready", "acting"}:
             return "awaiting-action"
         return "awaiting-condition" if stages & {"open", "false"} else "registered"
+
+    @property
+    def is_claimed(self) -> bool:
+        """True while one of its rules does its action, and may keep what it carries."""
+        return bool(self.object) and any(rule.stage == "acting" for rule in self.rules.values())
 
 
 class EventWaiter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -16,6 +16,7 @@ from narval.definitions.wall import zone_named
 from narval.engines.commands import Program
 from narval.errors import RequestError
 from narval.memory.elements.element import Element
+from narval.runtime.home.outside.services import Service, service_named
 from narval.runtime.system.clock import RunClock
 from narval.runtime.system.zone import machine_zone
 
@@ -85,7 +86,7 @@ class CallContext(msgspec.Struct, eq=False):
     For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
     of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
     caller. `program` is run where the call is of a program; `payload` is plain data for the `runner` of the
-    target; `fetch_allow` are the places inside that it may fetch.
+    target; `fetch_allow` are the places inside that it may fetch, `services` those outside that it may ask.
     """
 
     id: str
@@ -104,6 +105,7 @@ class CallContext(msgspec.Struct, eq=False):
     listener: Listener | None = None
     sleeper: Sleeper | None = None
     fetch_allow: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
     agent: str = ""
@@ -132,9 +134,9 @@ class CallContext(msgspec.Struct, eq=False):
         """Have reports go to `listener`, and `sleep` done by `sleeper` in place of the event loop."""
         self.listener, self.sleeper = listener, sleeper
 
-    def allow(self, places: tuple[str, ...]) -> None:
-        """Let it fetch from these places inside, and no others, from now on."""
-        self.fetch_allow = places
+    def allow(self, places: tuple[str, ...], services: tuple[Service, ...]) -> None:
+        """Let it fetch from these places inside, and ask these services, and no others, from now on."""
+        self.fetch_allow, self.services = places, services
 
     def start_clock(self, now: float) -> None:
         """Set the deadline: the time limit runs from `now` (seconds since 1970)."""
@@ -196,24 +198,53 @@ async def sleep(seconds: float) -> None:
     await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
 
 
+def service(table: str, name: str) -> Service:
+    """The service that `[TABLE.NAME]` of the settings names, as they are now.
+
+    Raises ActionError (`no-such-service`, final), which tells the lines to write.
+    """
+    return service_named(call().services, table, name)
+
+
 async def fetch(
     url: str,
     *,
+    method: str = "GET",
     headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    service: Service | None = None,
     most: int = 10 * 1024 * 1024,
     seconds: float = 60.0,
+    silent: float = 20.0,
+    received: Callable[[bytes], None] | None = None,
 ) -> Fetched:
-    """Fetch what is behind a URL, redirects followed; an answer of any status is given.
+    """Fetch what is behind a URL; an answer of any status is given. Redirects of GET and HEAD are followed.
 
-    It has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError, an
-    ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings
-    grants it.
+    It has at most `most` bytes, unpacked, of which `received` is told piece by piece as they come; it takes
+    at most so many seconds, `silent` of them without a byte. A `service` is asked with its credentials, which
+    go to its scheme, host and port alone; a `url` without a scheme begins at its own. Raises FetchError, an
+    ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings, or
+    the service, grants it.
     """
-    from narval.runtime.system.fetch import fetched  # here: few actions fetch
+    from narval.runtime.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
 
     current = _current.get(None)
-    allow = () if current is None else current.fetch_allow
-    return await fetched(url, headers=headers, allow=allow, most=most, seconds=seconds)
+    home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
+    known = None
+    if service is not None:
+        url, known = within(service.url, url), KnownPlace(service.url, service.credentials(home))
+    return await fetched(
+        url,
+        method=method,
+        headers=headers,
+        body=body,
+        known=known,
+        allow=allow,
+        most=most,
+        seconds=seconds,
+        silent=silent,
+        received=received,
+    )
 
 
 def current_call() -> CallContext | None:

@@ -37,7 +37,7 @@ class Executor:
     ) -> None:
         limits = limits or CallLimits()
         self._backends = Backends(asyncio.get_running_loop(), limits, programs)
-        self._fetch_allow = limits.fetch_allow
+        self._allowed = (limits.fetch_allow, limits.services)
         self.programs, self.places = self._backends.programs, Places(self._backends)
         self._on_caught_up: Callable[[str], None] = _ignore
         self.clock = RunClock(clock or SystemClock(), zone)
@@ -75,7 +75,7 @@ class Executor:
             raise InternalError(f"the call {call.id} is under way already")
         listener = self._report if where == "source" else None
         call.attach(listener, self._sleep if self._sleeps is not None else None)
-        call.allow(self._fetch_allow)
+        call.allow(*self._allowed)
         running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
         self._calls[call.id] = (running, done)
         self.places.start(running)
@@ -126,9 +126,9 @@ class Executor:
     def limit(self, limits: CallLimits) -> None:
         """Keep to other limits from now on: calls under way go on, but fetch only what is granted now."""
         self._backends.limit(limits)
-        self._fetch_allow = limits.fetch_allow
+        self._allowed = (limits.fetch_allow, limits.services)
         for running, _ in self._calls.values():
-            running.call.allow(limits.fetch_allow)
+            running.call.allow(*self._allowed)
 
     def renew(self) -> None:
         """Renew the workers, which may have imported modules that have changed, as soon as they are free."""

@@ -27,7 +27,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
 
-_KEYS: Mapping[str, tuple[str, ...]] = {
+PEOPLE_KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("people", "roles", "admin", "approval", "mail_trust"),
     "people": ("name", "login", "mail", "roles", "web", "away"),
     "roles": ("above",),
@@ -205,7 +205,7 @@ class _Reading:
         return found
 
     def _table(self, word: str, *path: str) -> bool:
-        """True if a table stands there; its keys are checked by what `_KEYS` says of the word."""
+        """True if a table stands there; its keys are checked by what `PEOPLE_KEYS` says of the word."""
         found = self._at(*path)
         if found is not None and not isinstance(found, dict):
             self._expected("a table", *path)
@@ -228,8 +228,8 @@ class _Reading:
     def _check_keys(self, word: str, *path: str | int) -> None:
         """Note a fault for each key that a table cannot have."""
         for key in self._at(*path) or ():
-            if key not in _KEYS[word]:
-                self._fault(f"unknown key {key!r}{closest(key, _KEYS[word])}", *path, key)
+            if key not in PEOPLE_KEYS[word]:
+                self._fault(f"unknown key {key!r}{closest(key, PEOPLE_KEYS[word])}", *path, key)
 
     def _value(self, fits: Callable[[Any], object], wanted: str, *path: str | int) -> Any:
         """The value at a path that fits; None where there is none, or another, which is noted."""

@@ -14,7 +14,8 @@ import msgspec
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
 from narval.runtime.home.agents.webhooks import HOOKS, Webhook, read_hooks
-from narval.runtime.home.sources import SOURCES, FlowSource, read_sources
+from narval.runtime.home.outside.services import SERVICE_TABLES, Service, read_services
+from narval.runtime.home.outside.sources import SOURCES, FlowSource, read_sources
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
 from narval.source.text import Source
 
@@ -49,7 +50,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     `patience` is how long a cancelled coroutine has to end before it is given up; a worker that nobody needed
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
-    is how many bytes one may add to its worker; `fetch_allow` are the places inside that actions may fetch;
+    is how many bytes one may add to its worker; `fetch_allow` are the places inside that actions may fetch,
+    and `services` those outside that they may ask by name;
     `worker_memory` is how many a worker may add to what it has when it starts (None: as many as there are).
     """
 
@@ -60,6 +62,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 1.0
     folders: tuple[str, ...] = ()
     fetch_allow: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
     transform_memory: int = 1024 * 1024 * 1024
     worker_memory: int | None = None
 
@@ -83,7 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     read (N32). `fetch_allow`: the places of this machine and its networks that actions may fetch.
     `log_level`: what the log holds. `columns`: the attributes that tables show of elements, by root name.
     `mail`: by which server and from which address people are written to (P60; None: they are not).
-    `sources`: what dataflows may read, by name (TA19). `hooks`: the webhooks, by name.
+    `sources`: what dataflows may read, by name (TA19). `hooks`: the webhooks, by name. `services`: what
+    actions may ask outside, by table and name.
     `agent`: what is said of the home's own agent alone.
     """
 
@@ -111,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mail: Mapping[str, str] | None = None
     sources: Mapping[str, FlowSource] = MappingProxyType({})
     hooks: Mapping[str, Webhook] = MappingProxyType({})
+    services: tuple[Service, ...] = ()
     agent: Given = MappingProxyType({})
 
     @classmethod
@@ -145,6 +150,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             worker_memory=self.worker_memory,
             folders=self.xslt_folders,
             fetch_allow=self.fetch_allow,
+            services=self.services,
         )
 
 
@@ -164,11 +170,14 @@ def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]
     mail = _mail(file) if MAIL in values else None
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
+    services = read_services(file)
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
-    return Settings(**{**values, AGENT: own, MAIL: mail, SOURCES: sources, HOOKS: hooks}), []
+    plain = {name: value for name, value in values.items() if name not in SERVICE_TABLES}
+    tables = {AGENT: own, MAIL: mail, SOURCES: sources, HOOKS: hooks, "services": services}
+    return Settings(**{**plain, **tables}), []
 
 
 def _mail(file: TomlFile) -> Mapping[str, str]:
@@ -263,6 +272,7 @@ READERS: Mapping[str, Reader] = {
     MAIL: lambda value: value,
     SOURCES: lambda value: value,
     HOOKS: lambda value: value,
+    **dict.fromkeys(SERVICE_TABLES, lambda value: value),
     AGENT: lambda value: value,
 }
 """The readers of settings; a reader raises ValueError with what was expected."""

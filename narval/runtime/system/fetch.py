@@ -13,11 +13,11 @@ import importlib
 import re
 import socket
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from narval.errors import ActionError
 
@@ -29,6 +29,8 @@ MAX_REDIRECTS = 5
 
 _PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
 _ENCODINGS = ("gzip", "x-gzip", "deflate")
+_LETS_IN = frozenset({"authorization", "cookie", "proxy-authorization"})
+"""The headers that go to no other place, whoever sets them."""
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _NAME = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?")
 
@@ -85,33 +87,73 @@ class Grant(NamedTuple):
         return address in ip_network(self.place) if "/" in self.place else host == self.place
 
 
+class KnownPlace(NamedTuple):
+    """A place that the settings name: granted; its headers go to its scheme, host and port alone."""
+
+    url: str
+    headers: Mapping[str, str]
+
+    def covers(self, url: str) -> bool:
+        """True if a URL is of this place."""
+        return _origin(url) == _origin(self.url)
+
+
+class _Request(NamedTuple):
+    """The request of a call of `fetched`, over all its redirects."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    grants: list[Grant]
+    known: KnownPlace | None
+    most: int
+    received: Callable[[bytes], None] | None
+
+    @property
+    def follows(self) -> bool:
+        """True if redirects are followed: a request that may alter something is made once."""
+        return self.method in ("GET", "HEAD")
+
+    def headers_for(self, url: str) -> dict[str, str]:
+        """The headers for a URL on the way: what lets in goes to the place it was meant for alone."""
+        sent = dict(self.headers)
+        if _origin(url) != _origin(self.url):
+            sent = {name: value for name, value in sent.items() if name.lower() not in _LETS_IN}
+        if self.known is not None and self.known.covers(url):
+            sent.update(self.known.headers)
+        return sent
+
+
 async def fetched(
     url: str,
     *,
+    method: str = "GET",
     headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    known: KnownPlace | None = None,
     allow: Iterable[str] = (),
     most: int = MOST_BYTES,
     seconds: float = MOST_SECONDS,
-    body: bytes | None = None,
+    silent: float = SILENT_SECONDS,
+    received: Callable[[bytes], None] | None = None,
 ) -> Fetched:
-    """Ask for a URL by GET and follow its redirects; `allow` are the grants of the settings.
+    """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings.
 
-    With a `body` that is posted, and no redirect is followed.
-
-    The answer has at most `most` bytes, unpacked, and takes at most so many seconds. Raises FetchError.
+    The answer has at most `most` bytes, unpacked, and takes at most so many seconds, `silent` of them without
+    a byte; `received` is told each piece as it comes. Raises FetchError.
     """
-    known = _client_parts.cache_info().currsize
-    httpx2, tls = _client_parts() if known else await asyncio.to_thread(_client_parts)
-    sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
+    loaded = _client_parts.cache_info().currsize
+    httpx2, tls = _client_parts() if loaded else await asyncio.to_thread(_client_parts)
     # No connection is kept: it was made, and its certificate checked, for one name of its address.
     limits = httpx2.Limits(max_keepalive_connections=0)
-    client = httpx2.AsyncClient(
-        verify=tls, timeout=SILENT_SECONDS, headers=sent, limits=limits, trust_env=False
-    )
+    client = httpx2.AsyncClient(verify=tls, timeout=silent, limits=limits, trust_env=False)
     try:
         async with asyncio.timeout(seconds), client:
             grants = [Grant.of(text) for text in allow]
-            return await _followed(client, url, grants, most, body)
+            sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
+            request = _Request(url, method, sent, body, grants, known, most, received)
+            return await _followed(client, request)
     except TimeoutError:
         raise FetchError(f"no whole answer within {seconds:g} s", "unreachable") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
@@ -147,20 +189,21 @@ def _client_parts() -> tuple[Any, Any]:
     return httpx2, httpx2.create_ssl_context()
 
 
-async def _followed(client: Any, url: str, grants: list[Grant], most: int, posted: bytes | None) -> Fetched:
+async def _followed(client: Any, request: _Request) -> Fetched:
+    url = request.url
     for _ in range(MAX_REDIRECTS + 1):
         if not _is_web(url):
             raise FetchError(
                 f"expected an address of http or https, found {url[:200]!r}: nothing else is followed",
                 "bad-address",
             )
-        response = await _asked(client, url, grants, posted)
+        response = await _asked(client, url, request)
         # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
         try:
-            if posted is not None or not response.has_redirect_location:
+            if not request.follows or not response.has_redirect_location:
                 shown = _without_password(url)
                 given = {name.lower(): value for name, value in response.headers.items()}
-                body = await _body(response, most)
+                body = await _body(response, request.most, request.received)
                 return Fetched(response.status_code, response.reason_phrase, shown, given, body)
             url = _joined(url, response.headers["location"])
         finally:
@@ -169,20 +212,21 @@ async def _followed(client: Any, url: str, grants: list[Grant], most: int, poste
     raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer")
 
 
-async def _asked(client: Any, url: str, grants: list[Grant], posted: bytes | None) -> Any:
+async def _asked(client: Any, url: str, wanted: _Request) -> Any:
     """The beginning of an answer, from the first address that takes the connection."""
+    granted = wanted.known is not None and wanted.known.covers(url)
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
     host = asked.raw_host.decode("ascii")
     port = asked.port or (443 if asked.scheme == "https" else 80)
     failed: Exception | None = None
-    for address in await _checked(host.lower().rstrip("."), port, grants):
+    for address in await _checked(host.lower().rstrip("."), port, wanted.grants, granted=granted):
         # TLS asks for, and checks, the name; the connection goes to the address.
         request = client.build_request(
-            "GET" if posted is None else "POST",
+            wanted.method,
             asked.copy_with(host=str(address)),
-            content=posted,
-            headers={"Host": asked.netloc.decode("ascii")},
+            content=wanted.body,
+            headers={**wanted.headers_for(url), "Host": asked.netloc.decode("ascii")},
             extensions={"sni_hostname": host},
         )
         try:
@@ -192,13 +236,15 @@ async def _asked(client: Any, url: str, grants: list[Grant], posted: bytes | Non
     raise failed or FetchError(f"{host} has no address", "unreachable")
 
 
-async def _checked(host: str, port: int, grants: list[Grant]) -> list[IPv4Address | IPv6Address]:
+async def _checked(
+    host: str, port: int, grants: list[Grant], *, granted: bool
+) -> list[IPv4Address | IPv6Address]:
     """The addresses of a host that may be connected to, at least one. Raises FetchError."""
     found = await _addresses(host.strip("[]"), port)
     open_ones = [
         address
         for address in found
-        if is_public(address) or any(grant.covers(host, address, port) for grant in grants)
+        if granted or is_public(address) or any(grant.covers(host, address, port) for grant in grants)
     ]
     if not open_ones:
         where = ", ".join(map(str, found)) or "no address"
@@ -223,7 +269,7 @@ async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
     return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
 
-async def _body(response: Any, most: int) -> bytes:
+async def _body(response: Any, most: int, received: Callable[[bytes], None] | None) -> bytes:
     """The body, and never more of it than is allowed: a kilobyte may unfold to a megabyte."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", *_ENCODINGS):
@@ -231,10 +277,33 @@ async def _body(response: Any, most: int) -> bytes:
     unfold = zlib.decompressobj(wbits=47) if encoding in _ENCODINGS else None
     body = bytearray()
     async for chunk in response.aiter_raw():
-        body += unfold.decompress(chunk, most + 1 - len(body)) if unfold else chunk
+        piece = unfold.decompress(chunk, most + 1 - len(body)) if unfold else chunk
+        body += piece
         if len(body) > most:
             raise FetchError(f"expected at most {most:,} bytes, got more", "too-large")
+        if received is not None:
+            received(piece)
     return bytes(body)
+
+
+def within(base: str, path: str) -> str:
+    """A URL within a known place: as it is where it names a host by its scheme, else after that of the place.
+
+    Raises FetchError for a path that leads out of it.
+    """
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", path):
+        return path
+    plain = re.split(r"[?#]", path, maxsplit=1)[0]
+    if ".." in re.split(r"[/\\]", unquote(plain)):
+        raise FetchError(f"expected a path below {base}, found {path[:200]!r}", "bad-address")
+    return f"{base.rstrip('/')}/{path.lstrip('/')}" if path else base
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """The scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    usual = 443 if parts.scheme == "https" else 80
+    return parts.scheme, (parts.hostname or "").rstrip("."), parts.port or usual
 
 
 def _joined(base: str, link: str) -> str:

@@ -13,7 +13,7 @@ from narval.operations.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
 
 _WHERE = {
-    "init": "daemon.homes", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
+    "init": "daemon.init", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",

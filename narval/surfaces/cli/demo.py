@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from lxml import etree
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -27,7 +26,8 @@ from narval.operations.work.acts import answer
 from narval.operations.work.items import work_item, worklist
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.choices import HomeChoices, is_maildir, read_mail
+from narval.runtime.home.making.new_home import create_home
 from narval.surfaces.cli.without_daemon import serving
 
 SCRATCH = Path(".demo")
@@ -51,7 +51,7 @@ def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
     in at a pace at which one can watch.
     """
     try:
-        home = _scratch_home(scratch, _maildir(maildir) if maildir else None)
+        home = _scratch_home(scratch, _choices(maildir) if maildir else None)
         asyncio.run(_demo(home, once=once, pace=0.0 if maildir else pace))
     except KeyboardInterrupt:
         click.echo("\nstopped; the scratch home stays where it is")
@@ -59,15 +59,14 @@ def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _maildir(given: str) -> Path:
-    """The user's Maildir. Raises RequestError when it is none."""
-    path = Path(given).expanduser().resolve()
-    if not (path / "new").is_dir() and not (path / "cur").is_dir():
-        raise RequestError(f"expected a Maildir, a folder with new/ or cur/ in it, got {path}")
-    return path
+def _choices(maildir: str) -> HomeChoices:
+    """Answers to what is in the user's Maildir. Raises RequestError when it is none."""
+    if not is_maildir(Path(maildir).expanduser()):
+        raise RequestError(f"expected a Maildir, a folder with new/ or cur/ in it, got {maildir}")
+    return HomeChoices(mailbox=read_mail(maildir))
 
 
-def _scratch_home(scratch: Path, maildir: Path | None) -> Home:
+def _scratch_home(scratch: Path, choices: HomeChoices | None) -> Home:
     """A new home, with the demo's mailbox or the user's own. Raises HomeHeldError."""
     holder = Home(scratch).holder()
     if holder is not None:
@@ -75,21 +74,7 @@ def _scratch_home(scratch: Path, maildir: Path | None) -> Home:
             f"a demo is at work in {scratch} already: {holder}; end it, or give SCRATCH=folder"
         )
     shutil.rmtree(scratch, ignore_errors=True)
-    home = create_home(scratch)
-    if maildir is not None:
-        _use_maildir(home.memory, maildir)
-    return home
-
-
-def _use_maildir(memory: Path, maildir: Path) -> None:
-    tree = etree.parse(str(memory))
-    root = tree.getroot()
-    for mailbox in root.iterfind("mailbox"):
-        mailbox.attrib.clear()
-        mailbox.attrib.update({"name": "yours", "kind": "maildir", "path": str(maildir)})
-    for feed in root.findall("feed"):
-        root.remove(feed)
-    tree.write(str(memory), encoding="utf-8", xml_declaration=True)
+    return create_home(scratch, choices=choices)
 
 
 async def _demo(home: Home, *, once: bool, pace: float) -> None:

@@ -97,3 +97,39 @@ def test_A19_the_processes_of_a_run_are_counted_together_those_of_a_state_by_the
     last = said.call_of("end").program
     assert (first.run_processes, first.processes) == (8, None)
     assert (last.run_processes, last.processes) == (8, 2)
+
+
+def times(said: Programs) -> dict[str, tuple[float | None, float | None, float, float]]:
+    """Of each state: since when it is what it is, its last success, the seconds it waited and ran."""
+    parts = said.engines[said.run].parts(said.definitions[said.run], said.states[said.run])["states"]
+    return {
+        part["id"]: (part["since"], part["succeeded"], part["seconds"]["held"], part["seconds"]["running"])
+        for part in parts
+    }
+
+
+def test_of_each_state_its_last_success_is_known_and_how_long_it_waited_and_ran() -> None:
+    said = Programs(
+        """<state name="start" command="a" retries="1" backoff="60"><wait signal="go"/></state>
+        <state name="end" command="b"/>
+        <transition from="start" label="0" to="start"/><transition from="start" label="3" to="end"/>"""
+    )
+    began = said.now
+    said.passes(20)
+    assert times(said) == {"start": (began, None, 0, 0), "end": (None, None, 0, 0)}
+    said.says(said.run, "go")
+    said.passes(5)
+    said.ends("start")
+    assert times(said)["start"] == (began + 25, began + 25, 20, 5)
+    said.says(said.run, "go")
+    said.passes(7)
+    said.ends("start", 3)
+    assert said.states_of["start"] == "held: back-off"
+    waited = said.until_woken()
+    said.ends("start", 3)
+    assert times(said)["start"] == (said.now, began + 25, round(20 + waited, 3), 12)
+    assert times(said)["end"] == (said.now, None, 0, 0)
+    said.passes(1)
+    said.cancel(said.run)
+    said.gone("end")
+    assert times(said)["end"] == (said.now, None, 0, 1)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,7 +139,6 @@ ACTS = st.lists(
 )
 
 
-@pytest.mark.soak
 @settings(max_examples=150, deadline=None)
 @given(types("one"), types("two"), ACTS, st.data())
 def test_K59_any_types_on_any_course_leave_each_object_in_one_place(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from narval.definitions.action.definition import Input, Output
 from narval.definitions.task.definition import Rule
-from narval.engines.events import Failure, OutputElement
+from narval.engines.events import Failure, OutputElement, Signalled
 from narval.memory.elements.canonical import canonical
 from tests.engines.dialogue import Refusal, action
-from tests.engines.task.instances import CASE, Instances, perform, state, task, when
+from tests.engines.task.instances import CASE, SERVER, Instances, perform, state, task, when
 
 FREE = task(state("start", edges="mid FORWARD"), state("mid", edges="FORWARD COMMIT ABORT"))
 
@@ -364,6 +366,37 @@ def test_K39_an_object_stays_where_the_event_is_refused() -> None:
     said.works_on()
     assert [told["type"] for told in said.signals("moved")] == ["g.next", "g.one"]
     assert (said.told_case()["result"], said.error()["type"]) == ("EXCEPTION", "no-rule")
+
+
+def test_K39_an_object_whose_event_is_refused_too_late_is_in_the_queue() -> None:
+    said = Instances(LISTENS)
+    said.held.add("raise")
+    run = said.works_on()
+    eid = said.states[run].object
+    with pytest.raises(Refusal):  # it is not answered yet
+        said.asks(run, "raise", type="next", event="wake", carries=True, mode="sync")
+    other = said.add("<other/>")
+    said.acts(run, "tick", "a", object=other, case=77)
+    said.lets(run, "raise", problem=Failure("over", "it is over"))
+    (put,) = said.signals("put")
+    assert (put["object"], put["case"], put["front"], said.states[run].object) == (eid, CASE, True, other)
+    assert [(told["object"], told["type"]) for told in said.signals("moved")][-1] == (eid, "g.one")
+
+
+def test_K59_an_instance_is_stopped_for_the_object_alone_that_it_has() -> None:
+    said = Instances(LISTENS)
+    run, eid = said.begins_one(), said.add("<cheque/>")
+    said.tell(run, stop(said, object=eid))
+    assert said.state(run) == "active"
+    said.acts(run, "tick", "a", object=eid, case=CASE)
+    said.tell(run, stop(said, object=eid))
+    said.answer(said.call_for("echo"), abandoned=True)
+    assert (said.state(run), said.signals("down")) == ("stopped", [])
+
+
+def stop(said: Instances, **arguments: Any) -> Signalled:
+    """The server takes an object back."""
+    return Signalled(0, said.now, "w1", "stop", arguments={"withdrawn": True, **arguments}, sender=SERVER)
 
 
 def test_K52_a_program_raises_and_hears_what_comes_of_it() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from narval.definitions.action.definition import Input, Output
 from narval.definitions.kinds import parse
 from narval.definitions.library import check_targets
@@ -348,3 +350,112 @@ TASK TYPE two
     assert (said.at_work("g.one"), len(said.at_work("g.two"))) == ([], 1)
     said.asks(said.at_work("g.two")[0], "finish", state="COMMIT")
     assert said.state(case) == "committed"
+
+
+BROUGHT = """
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { raise(two, bring, object); assert(COMMIT); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT wake CONDITION ACTION
+    ON EVENT bring CONDITION ACTION { exec("weigh"); }
+    ON EVENT end GOTO COMMIT
+"""
+
+
+def brought() -> tuple[Works, int, int]:
+    """An instance that was begun by an event without an object is brought one by another event, and its
+    action waits for a program; with its case.
+    """
+    said = Works(BROUGHT)
+    said.asks(said.standing["g.two"], "raise", event="wake", parameters=[])
+    (run,) = said.at_work("g.two")
+    return said, run, said.put("g.one", "<o/>")
+
+
+def places(said: Works, eid: int) -> list[str]:
+    """The places of an object: the queues, the events and the instances that have it."""
+    found = []
+    for name, server in said.standing.items():
+        state = said.states[server]
+        found += [f"the queue of {name}"] * (eid in state.objects)
+        found += [f"event {event.name}" for event in state.events.values() if event.object == eid]
+        found += [f"an instance of {name}" for run in said.at_work(name) if said.states[run].object == eid]
+    return found
+
+
+def test_K59_what_an_event_brings_to_an_instance_without_an_object_is_its_own_from_then_on() -> None:
+    said, run, case = brought()
+    (member,) = said.states[case].members.values()
+    assert places(said, member.now) == ["an instance of g.two"]
+    assert (member.state, member.type, member.event) == ("task", "g.two", "")
+    said.answer(said.call_for("weigh"), value={"status": 0})
+    assert said.states[said.standing["g.two"]].events == {}
+    said.asks(run, "raise-edge", event="end")
+    assert said.state(case) == "committed"
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+def test_K16_an_instance_that_is_stopped_gives_back_what_an_event_brought(weighed: bool) -> None:
+    said, run, case = brought()
+    call = said.call_for("weigh")
+    if weighed:
+        said.answer(call, value={"status": 0})
+    said.asks(run, "stop")
+    if not weighed:
+        assert places(said, said.states[run].object) == ["an instance of g.two"], (
+            "its program is not over yet"
+        )
+        said.answer(call, abandoned=True)
+    (again,) = said.at_work("g.two")
+    assert again != run
+    assert places(said, said.states[again].object) == ["an instance of g.two"]
+    said.asks(again, "raise-edge", event="end")
+    assert said.state(case) == "committed"
+
+
+def test_K47_what_an_event_brought_is_withdrawn_from_the_instance_that_has_it() -> None:
+    said, run, case = brought()
+    said.cancel(case)
+    assert said.state(case) == "cancelled"
+    said.answer(said.call_for("weigh"), abandoned=True)
+    assert (said.state(run), said.at_work("g.two")) == ("stopped", [])
+
+
+def test_K59_of_two_rules_that_an_event_has_one_is_done_after_the_other() -> None:
+    said = Works("""
+TASK TYPE one
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT hand_on CONDITION ACTION
+    ON EVENT bring CONDITION ACTION { exec("weigh"); }
+    ON EVENT bring CONDITION ACTION { exec("measure"); }
+    ON EVENT end GOTO COMMIT
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT bring CONDITION ACTION
+    ON EVENT end GOTO COMMIT
+""")
+    one = said.library.get("task", "g.one")
+    for _ in "12":  # each has given its object away, and waits for another
+        said.put("g.one", "<o/>")
+        program = said.begins_run(instances, one, program="yes")
+        said.asks(program, "get")
+        said.asks(program, "raise", type="two", event="bring", carries=True)
+    first, second = said.at_work("g.one")
+    case = said.begins_run(cases, one, (said.add("<o/>"),), event="bring")
+    (member,) = said.states[case].members.values()
+    assert places(said, member.now) == ["an instance of g.one"]
+    assert (said.states[first].object, said.states[second].object) == (member.now, 0)
+    assert said.call_for("weigh").inputs == (("", (member.now,)),)
+    assert said.call_for("measure").inputs == (), "what it brought is with another instance"

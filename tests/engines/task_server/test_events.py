@@ -300,6 +300,32 @@ def test_K39_an_action_may_route_what_the_event_carried_to_the_same_type() -> No
     assert list(hall.server("check").queue) == [eid]
 
 
+def test_K59_an_instance_lets_go_of_what_was_taken_from_its_event_meanwhile() -> None:
+    hall = Hall(task("check", state("busy", rule())))
+    checker, eid = hall.joins("check", "busy"), hall.object()
+    event = hall.raises("check", object=eid, case=7)
+    assert hall.asks("check", "withdraw", 7, object=eid, why="all is undone") == {"withdrawn": True}
+    hall.asks("check", "at", checker, state="busy", object=eid, case=7, adopts=event)
+    (stop,) = hall.told("stop")
+    assert (said(stop)["object"], said(stop)["withdrawn"]) == (eid, True)
+    assert (hall.server("check").given, hall.server("check").at_work[checker].object) == ({}, 0)
+
+
+def test_K39_the_rules_of_an_event_that_may_keep_what_it_brings_are_done_one_after_another() -> None:
+    hall = Hall(task("check", state("busy", rule(), rule(), rule())))
+    first, second, eid = hall.joins("check", "busy"), hall.joins("check", "busy"), hall.object()
+    event = hall.raises("check", object=eid, case=7)
+    (act,) = hall.acts()
+    hall.acted(act)
+    assert [said(act)["rule"] for act in hall.acts()] == [1]
+    hall.asks("check", "at", second, state="busy", object=eid, case=7, adopts=event)
+    hall.acted(kept=True)
+    assert [(said(act)["rule"], said(act)["object"]) for act in hall.acts()] == [(2, 0)]
+    hall.acted()
+    assert hall.result("check") == [(event, "done")]
+    assert (hall.server("check").given, first < second) == ({eid: str(second)}, True)
+
+
 def test_KA12_a_wait_is_answered_by_an_event_that_was_before() -> None:
     hall = Hall(task("check", state("busy", rule())))
     one = hall.joins("check", "busy")

@@ -20,6 +20,19 @@ def waits(hall: Hall, eid: int) -> list[tuple[str, str]]:
     return [(wait.what, wait.text) for wait in found]
 
 
+def test_K39_an_action_waits_for_another_that_may_keep_what_the_event_brings() -> None:
+    hall = Hall(task("check", state("busy", rule(), rule())))
+    one, two, eid = hall.joins("check", "busy"), hall.joins("check", "busy"), hall.object()
+    event = hall.raises("check", object=eid, case=7)
+    assert why(hall, event) == (
+        f"instance {one} does the action of rule 1 in state busy; "
+        f"the action of rule 2 in state busy waits for another, which may keep object {eid}"
+    )
+    assert waits(hall, event)[1] == ("signal", f"that another action is done, which may keep object {eid}")
+    hall.acted()
+    assert why(hall, event) == f"instance {two} does the action of rule 2 in state busy"
+
+
 def test_K62_the_three_queues_of_events() -> None:
     windows = {"before_condition": both(after(10), before(60)), "before_action": after(5)}
     hall = Hall(task("check", state("busy", rule("one", **windows), rule("two", when="go", **windows))))

@@ -10,7 +10,7 @@ import pytest
 
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from tests.runtime.at_work import Scene, in_a_loop
 
 

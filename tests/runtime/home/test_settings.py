@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
+from narval.runtime.home.outside.services import SERVICE_TABLES
 from narval.runtime.home.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.source.text import Source
 from tests.places import ROOT
@@ -91,7 +92,8 @@ def test_every_setting_is_read() -> None:
 
 
 def test_each_setting_has_a_reader_and_each_reader_a_setting() -> None:
-    assert set(READERS) == {field.name for field in msgspec.structs.fields(Settings)}
+    fields = {field.name for field in msgspec.structs.fields(Settings)}
+    assert set(READERS) == fields | set(SERVICE_TABLES)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +220,10 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
     usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
-    without = msgspec.structs.replace(settings, agent=usual.agent, mail=None, sources={}, hooks={})
-    assert without == usual, "mail, sources and hooks have no default"
+    without = msgspec.structs.replace(
+        settings, agent=usual.agent, mail=None, sources={}, hooks={}, services=()
+    )
+    assert without == usual, "mail, sources, hooks and services have no default"
     assert settings.own == AgentSettings()
     assert set(settings.agent) == set(AGENT_READERS) - {"timezone", "forget_after", "idle_after"} - TABLES
     assert set(tomllib.loads("\n".join(shown))) == set(READERS)

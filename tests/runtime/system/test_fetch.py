@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import narval
 from narval import Fetched, FetchError
-from narval.runtime.system.fetch import Grant, fetched, is_public
+from narval.runtime.system.fetch import Grant, KnownPlace, fetched, is_public, within
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -208,3 +209,106 @@ def test_actions_wherever_they_run_fetch_what_the_settings_grant(
         refused = [error.attributes["type"] for error in agent.memory("error")]
     assert pages == ({"coroutine", "thread", "worker", "source"} if granted else set())
     assert refused == ([] if granted else ["forbidden"] * 4)
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Tells with which method, body and headers it was asked, in two pieces; `/to/URL` redirects there."""
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        if self.path.startswith("/to/"):
+            self.send_response(307)
+            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        told = [self.command, self.path, body, *(self.headers.get(name, "-") for name in TOLD)]
+        said = "|".join(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        if self.command != "HEAD":
+            for piece in (said[:3], said[3:]):
+                self.wfile.write(piece)
+                self.wfile.flush()
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        if name.startswith("do_"):
+            return self.answer
+        raise AttributeError(name)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+TOLD = ("Authorization", "X-Key", "X-Own")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[int, int]]:
+    """Two servers of this machine, which are two places."""
+    both = [ThreadingHTTPServer(("127.0.0.1", 0), Echo) for _ in range(2)]
+    threads = [threading.Thread(target=one.serve_forever, args=(0.01,), daemon=True) for one in both]
+    for thread in threads:
+        thread.start()
+    yield both[0].server_address[1], both[1].server_address[1]
+    for server, thread in zip(both, threads, strict=True):
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def asked(url: str, **how: Any) -> str:
+    return asyncio.run(fetched(url, seconds=20, **how)).body.decode()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PROPFIND"])
+def test_any_method_goes_with_its_body(servers: tuple[int, int], method: str) -> None:
+    here = f"http://127.0.0.1:{servers[0]}/it"
+    assert asked(here, method=method, body=b"said", allow=["127.0.0.1"]) == f"{method}|/it|said|-|-|-"
+
+
+def test_what_may_alter_something_follows_no_redirect(servers: tuple[int, int]) -> None:
+    there = f"http://127.0.0.1:{servers[0]}/to/http://127.0.0.1:{servers[1]}/it"
+    got = asyncio.run(fetched(there, method="POST", body=b"x", allow=["127.0.0.1"], seconds=20))
+    assert (got.status, got.headers["location"]) == (307, f"http://127.0.0.1:{servers[1]}/it")
+
+
+def test_credentials_of_a_service_go_to_its_place_alone(servers: tuple[int, int]) -> None:
+    base, other = (f"http://127.0.0.1:{port}" for port in servers)
+    known = KnownPlace(f"{base}/api", {"Authorization": "Bearer s", "X-Key": "s"})
+    own = {"X-Own": "o", "Cookie": "c", "Authorization": "mine"}
+    assert asked(f"{base}/api/it", known=known) == "GET|/api/it||Bearer s|s|-", "granted, though inside"
+    assert asked(f"{base}/to/{base}/it", known=known) == "GET|/it||Bearer s|s|-"
+    allow = [f"127.0.0.1:{servers[1]}"]
+    assert asked(f"{base}/to/{other}/it", known=known, allow=allow) == "GET|/it||-|-|-"
+    assert asked(f"{base}/to/{other}/it", known=known, allow=allow, headers=own) == "GET|/it||-|-|o"
+    with pytest.raises(FetchError) as refused:
+        asked(f"{base}/to/{other}/it", known=known)
+    assert refused.value.kind == "forbidden", "the grant is of one place alone"
+
+
+def test_pieces_are_told_as_they_come(servers: tuple[int, int]) -> None:
+    pieces: list[bytes] = []
+    said = asked(f"http://127.0.0.1:{servers[0]}/it", allow=["127.0.0.1"], received=pieces.append)
+    assert b"".join(pieces).decode() == said
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("", "https://a.example/v1"),
+        ("repos", "https://a.example/v1/repos"),
+        ("/repos?q=..", "https://a.example/v1/repos?q=.."),
+        ("//evil.example/", "https://a.example/v1/evil.example/"),
+        ("https://b.example/x", "https://b.example/x"),
+    ],
+)
+def test_a_path_is_within_its_service(path: str, url: str) -> None:
+    assert within("https://a.example/v1", path) == url
+
+
+@pytest.mark.parametrize("path", ["..", "../x", "a/../../x", "/%2e%2e/x", "a/%2E./x", "..\\x"])
+def test_a_path_that_leads_out_is_refused(path: str) -> None:
+    with pytest.raises(FetchError, match="expected a path below"):
+        within("https://a.example/v1", path)

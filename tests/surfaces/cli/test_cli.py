@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from narval.operations.operations import OPERATIONS
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
 from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.simulation.mails import TOGETHER, mails_of
 from narval.simulation.simulated_home import simulated_home
 from narval.surfaces.cli import main
@@ -140,4 +140,4 @@ def test_what_is_wrong_is_said(nobody: Path) -> None:
     unloaded = narval(bare, "simulate", "--mails", DEMO)
     assert "mail.triage is in recipes/mail.xml, which did not load: narval check tells why" in unloaded.stderr
     well(bare, "take", "recipes/digest.page.xsl")
-    assert "50  leave    no rule fits it\n" in narval(bare, "simulate", "--mails", DEMO).stdout
+    assert "50  leave  no rule fits it\n" in narval(bare, "simulate", "--mails", DEMO).stdout

@@ -199,6 +199,11 @@ def test_M36_the_waterfall_has_a_bar_for_each_call(pages: PagesOfHome, failed: i
     pages.shows(f"/runs/{failed}/timeline", "break talk.fail", '<g class="s-failed">', "longest first")
 
 
+def test_the_times_of_the_states_of_an_automaton_are_on_the_page_of_its_run(pages: PagesOfHome) -> None:
+    run = pages.ask("start", name="guard.door")["eid"]
+    pages.shows(f"/runs/{run}", "Time for each state", "held: signal", "never")
+
+
 # --- definitions ----------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ from narval.runtime.calls.flow.spill import DiskSpill
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.calls.in_flight import Post
 from narval.runtime.calls.targets import CallTargets, PreparedCall
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 
 log = logging.getLogger("narval.flow")
 

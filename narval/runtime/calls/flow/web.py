@@ -56,7 +56,7 @@ class Web:
         """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         try:
-            return (await fetched(url, headers=headers, allow=self._allow, body=body)).status
+            return (await fetched(url, method="POST", headers=headers, allow=self._allow, body=body)).status
         except ActionError as error:
             raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 

@@ -15,6 +15,7 @@ from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import Target
+from narval.runtime.home.outside.services import Service
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""
@@ -38,12 +39,13 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
 
 class Allowance(msgspec.Struct, frozen=True, array_like=True):
     """Limits of what is run for others: folders that may be read, bytes of memory, places inside that may be
-    fetched.
+    fetched, services that may be asked.
     """
 
     folders: tuple[str, ...]
     memory: int
     fetch: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):

@@ -116,7 +116,8 @@ class Workers(QueuedBackend):
         call, target = running.call, running.call.target
         inputs = {id: packed_input(value) for id, value in call.inputs.items()}
         home = None if call.home is None else str(call.home)
-        allowance = Allowance(self._limits.folders, self._limits.transform_memory, call.fetch_allow)
+        limits = self._limits
+        allowance = Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services)
         plain = replace(target, function=None)
         caller = (call.id, call.run, call.step, call.attempt)
         clock = call.clock or RunClock(SystemClock())

@@ -127,7 +127,7 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     clock_of_run, payload = RunClock(clock, frame.zone), frame.payload
     call = CallContext(*caller, target, inputs, clock_of_run, payload=payload, agent=frame.agent)
     call.attach(_Reporter(pipe).report)
-    call.allow(frame.allowance.fetch)
+    call.allow(frame.allowance.fetch, frame.allowance.services)
     run = importlib.import_module(target.runner).answer if target.runner else _call
     outcome: Outcome = call.context().run(run, call, partial(_function, target, modules), frame.allowance)
     return outcome

@@ -23,9 +23,9 @@ from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
+from narval.runtime.home.outside.sources import FlowSource
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
-from narval.runtime.home.sources import FlowSource
 from narval.runtime.messages.agent_mail import AgentMail
 from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.sending import send_elements, send_outputs

@@ -1,9 +1,7 @@
-"""Commands on the files of a home: init, check, service."""
+"""Commands on the files of a home: check, service."""
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,34 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.operations.text import clean, counted
-from narval.surfaces.cli.command import NOT_WELL, Folder, command
+from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.errors import Fault
     from narval.runtime.home.home import Home
-
-
-@command("init", example="narval init ~/.narval\nnarval init ~/mine --bare")
-@click.argument("folder", metavar="[DIR]", required=False, type=Folder())
-@click.option("--bare", is_flag=True, help="Leave the demo out: no recipes, and nothing in memory.")
-def init(session: Session, folder: Path | None, bare: bool) -> None:
-    """Make a home that runs as it is.
-
-    DIR is the folder to make; without it, the home that other commands would use.
-    """
-    from narval.runtime.home.new_home import create_home
-
-    chosen = folder or session.directory or os.environ.get("NARVAL_HOME") or "~/.narval"
-    path = create_home(Path(chosen), bare=bare).path
-    session.give(
-        {"home": str(path)}, lambda _: click.echo(clean(f"{path} is a home; start it: {_run(path)}"))
-    )
-
-
-def _run(path: Path) -> str:
-    chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
-    return "narval run" if path == chosen else f"narval --home {shlex.quote(str(path))} run"
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:

@@ -191,7 +191,10 @@ OPERATORS = (
 STATES = (
     Column("state", _of("id")),
     Column("is", _of("state"), style=_state),
+    Column("since", lambda row: moment(row["since"]), is_moment=True),
     Column("ended with", lambda row: "0, up to date" if row.get("skipped") else row.get("label", "")),
+    Column("last success", lambda row: moment(row["succeeded"]), is_moment=True),
+    Column("ran", lambda row: duration(row["seconds"]["running"]) if row["visits"] else "", right=True),
     Column("visits", _of("visits"), right=True),
     Column("runs", _of("target"), most=60),
     Column("printed last", lambda row: (row.get("output") or "").rpartition("\n")[2], most=100),

@@ -115,7 +115,7 @@ def _home_or_new(context: click.Context, session: Session) -> Home:
     """
     import tempfile
 
-    from narval.runtime.home.new_home import create_home
+    from narval.runtime.home.making.new_home import create_home
 
     try:
         return session.home

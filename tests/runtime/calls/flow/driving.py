@@ -22,7 +22,7 @@ from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import to_file
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 
 
 class Taken:

@@ -11,7 +11,7 @@ import pytest
 
 from narval.errors import NarvalError
 from narval.runtime.calls.flow.foreground import sessions_of
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 from tests.local_site import local_site, page
 from tests.runtime.calls.flow.driving import Taken, drive
 

@@ -13,8 +13,8 @@ import pytest
 from narval.engines.dataflow.network.batches import TupleBatch
 from narval.runtime.calls.flow.documents import relation_of
 from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.home.outside.sources import FlowSource
 from narval.runtime.home.settings import parse_settings
-from narval.runtime.home.sources import FlowSource
 from narval.source.text import Source
 from tests.runtime.calls.flow.driving import Taken, drive
 

@@ -18,7 +18,7 @@ from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.sources import source_of
 from narval.runtime.calls.flow.performers.tools import FlowTools
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 
 BUSY = 30.0
 """Seconds to wait for a database that another program writes to."""

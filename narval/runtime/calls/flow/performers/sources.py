@@ -23,7 +23,7 @@ from narval.runtime.calls.flow.performers.functions import batch_from, listed
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.web import text_of_page
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 

@@ -11,7 +11,7 @@ from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.sending import Sender
 from narval.runtime.calls.flow.web import Web
-from narval.runtime.home.sources import FlowSource
+from narval.runtime.home.outside.sources import FlowSource
 
 
 class FlowTools(NamedTuple):

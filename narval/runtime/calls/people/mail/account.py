@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from narval.errors import ActionError
+from narval.runtime.system.secret import secret_named
 
 Way = TypeVar("Way")
 
@@ -65,15 +66,10 @@ class Account(NamedTuple):
 
     def secret(self) -> str:
         """The password, from the environment variable or the file in etc/ that `secret` names."""
-        name = self.given.get("secret", "")
-        if name in os.environ:
-            return os.environ[name]
-        file = (self.home or Path()) / "etc" / file_name(name, "")
-        if not name or not file.is_file():
-            raise self.fault(f"its secret is neither in the environment nor a file of etc/: {name!r}")
-        if file.stat().st_mode & 0o077:
-            raise self.fault(f"others may read its secret: chmod 600 {file}")
-        return file.read_text("utf-8").strip()
+        try:
+            return secret_named(self.given.get("secret", ""), self.home)
+        except ValueError as error:
+            raise self.fault(str(error)) from None
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
         """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""

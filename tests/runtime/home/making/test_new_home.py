@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.errors import RequestError, SurroundingsError
 from narval.runtime.home.home import Home
-from narval.runtime.home.new_home import create_home
+from narval.runtime.home.making.new_home import create_home
 from narval.runtime.home.shipped import shipped
 from tests.places import ROOT
 
@@ -112,6 +112,19 @@ def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path, sample: Path) ->
     (tmp_path / "file").write_text("")
     with pytest.raises(SurroundingsError, match="cannot make a home in"):
         create_home(tmp_path / "file" / "home", sample)
+
+
+def test_of_a_home_that_cannot_be_made_whole_nothing_is_left(tmp_path: Path, sample: Path) -> None:
+    folder = tmp_path / "busy"
+    folder.mkdir()
+    (folder / "inbox").write_text("mine")
+    with pytest.raises(SurroundingsError, match="nothing was made"):
+        create_home(folder, sample)
+    assert [path.name for path in folder.iterdir()] == ["inbox"]
+    (sample / "recipes" / "gone.xml").symlink_to("nowhere")
+    with pytest.raises(SurroundingsError, match="nothing was made"):
+        create_home(tmp_path / "a" / "b", sample)
+    assert not (tmp_path / "a").exists()
 
 
 def test_what_is_shipped_makes_a_home_in_this_checkout(tmp_path: Path) -> None:

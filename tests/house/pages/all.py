@@ -1,0 +1,31 @@
+"""The pages that are made from the code, by their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.house import contributors_map, operations_page
+from tests.house.pages import error_kinds, python_names, settings, states, words
+from tests.places import ROOT
+
+Lines = Callable[[], Iterator[str]]
+
+MADE: Mapping[Path, Lines] = {
+    contributors_map.PAGE: lambda: iter([contributors_map.page().rstrip("\n")]),
+    operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
+    **{
+        ROOT / "docs" / page.PATH: page.lines for page in (words, settings, error_kinds, states, python_names)
+    },
+}
+
+
+def text_of(lines: Lines) -> str:
+    """The text of a page, with one new line at its end."""
+    return "\n".join(lines()).rstrip("\n") + "\n"
+
+
+def write() -> None:
+    """Write all pages anew."""
+    for path, made in MADE.items():
+        path.write_text(text_of(made), encoding="utf-8")

@@ -1,0 +1,135 @@
+"""The page of all settings, from their readers, their defaults, and the sample file that ships."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
+from narval.runtime.home.agents.webhooks import HOOK_READERS, HOOKS, Webhook
+from narval.runtime.home.outside.services import SERVICE_TABLES, Service
+from narval.runtime.home.outside.sources import SOURCE_READERS, SOURCES, FlowSource
+from narval.runtime.home.people_file import PEOPLE_KEYS
+from narval.runtime.home.settings import AGENT, AT_START, FILE, MAIL, MAIL_READERS, READERS, Settings
+from narval.runtime.home.toml import Reader
+from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
+from tests.places import ROOT
+
+PATH = "reference/settings.md"
+SAMPLE = ROOT / FILE
+
+HEAD = f"""\
+# Settings
+
+Made from the readers of settings by `python -m tests.house.pages`; a test compares. They stand in `{FILE}`
+of a home; the file that `narval init` makes has each with its default. Without a file all are as here. A
+change counts at once, but that of {codes(AT_START)}: these count from the next start. `narval check` tells
+every fault with its line and column. Lengths of time are seconds, or texts such as `"30s"`, `"5m"`, `"2h"`,
+`"1d 12h"`.
+"""
+
+
+UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+
+
+class SettingsTable(NamedTuple):
+    """A table of settings: the page that explains it, its readers, and the struct that has the defaults."""
+
+    title: str
+    where: str
+    readers: Mapping[str, Reader]
+    defaults: type[msgspec.Struct] | None = None
+
+
+SERVICES = "[services](services.md)"
+PAGES = {"mailboxes": "[mail](modules/mail.md)"}
+"""The pages that explain the tables of services, where these have one of their own."""
+
+TABLES = (
+    SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", MAIL_READERS),
+    *(
+        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
+        for name, readers in SERVICE_TABLES.items()
+    ),
+    SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
+    SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
+    SettingsTable(
+        f"[{AGENT}]` and `agents/NAME/agent.toml",
+        "[several agents](agents.md#settings-of-an-agent)",
+        AGENT_READERS,
+        AgentSettings,
+    ),
+)
+"""The tables within the settings, and the file of an agent."""
+
+
+def lines() -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    samples = dict(sampled(SAMPLE.read_text(encoding="utf-8")))
+    inner = {name for name in READERS if name in (MAIL, SOURCES, HOOKS, AGENT, *SERVICE_TABLES)}
+    told = {name: samples.get(name, ("", "")) for name in READERS if name not in inner}
+    rows = (
+        (code(name), expected(READERS[name], BAD_VALUES), default(Settings, name, sample), text)
+        for name, (text, sample) in told.items()
+    )
+    yield from table(("setting", "takes", "default", "is"), rows)
+    for found in TABLES:
+        yield f"\n## `{found.title}`\n\nExplained under {found.where}.\n"
+        yield from table(
+            ("setting", "takes", "default"),
+            (
+                (code(name), expected(read, BAD_VALUES), default(found.defaults, name))
+                for name, read in found.readers.items()
+            ),
+        )
+    yield "\n## `etc/people.toml`\n\nExplained under [people](people.md#who-is-who).\n"
+    yield from table(
+        ("table", "keys"),
+        ((code(f"[{name}]") if name else "at the top", codes(keys)) for name, keys in PEOPLE_KEYS.items()),
+    )
+
+
+def sampled(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Of each setting that a sample file shows: the comment above it, and the value as it is written."""
+    for part in re.split(r"\n\s*\n", text):
+        comment = " ".join(line[2:] for line in part.splitlines() if line.startswith("# "))
+        tables = re.findall(r"^#\[(\w+)\]$", part, re.MULTILINE)
+        for name, value in re.findall(r"^#(\w+) = (.*)$", part, re.MULTILINE) if not tables else ():
+            yield name, (comment, value)
+        for name in tables:
+            yield name, (comment, "")
+
+
+def default(defaults: type[msgspec.Struct] | None, name: str, sample: str = "") -> str:
+    """The default of a setting, as the sample writes it where that is the same."""
+    fields: Mapping[str, Any] = {field.name: field for field in msgspec.structs.fields(defaults or Webhook)}
+    if defaults is None or name not in fields or name in ("threads", "workers"):
+        return ""
+    value = fields[name].default
+    if sample and READERS[name](tomllib.loads(f"a = {sample}")["a"]) == value:
+        return code(sample)
+    return shown(value)
+
+
+def shown(value: object) -> str:
+    """A default as TOML writes it; nothing for none."""
+    match value:
+        case bool():
+            return code(str(value).lower())
+        case str() if value:
+            return code(f'"{value}"')
+        case float() if value:
+            return code(f'"{value / 86400:g}d"' if value % 86400 == 0 else f'"{value:g}s"')
+        case int() if value % 1024 == 0:
+            unit = next(sign for sign, size in UNITS.items() if value % size == 0)
+            return code(f'"{value // UNITS[unit]}{unit}"')
+        case int() | float():
+            return code(f"{value:g}" if isinstance(value, float) else value)
+        case tuple():
+            return code("[" + ", ".join(f'"{one}"' for one in value) + "]")
+    return ""

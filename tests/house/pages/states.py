@@ -1,0 +1,107 @@
+"""The page of the states of all runs and of their parts, from the tables that the engines go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+
+from narval.definitions.kinds import KINDS
+from narval.engines.automaton.state import STATE_MOVES
+from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES
+from narval.engines.run_state import RunState
+from narval.engines.work.table import DRAWN
+from tests.house.pages.tables import code, codes, table
+
+PATH = "reference/states.md"
+
+HEAD = """\
+# States
+
+Made from the tables of the engines by `python -m tests.house.pages`; a test compares. A run or a part of
+one goes from a state to those to which an arrow leads and to no other: a move that is not here is an error
+of narval itself, told with the run's story. Every status of every kind is one of four *phases*, by which
+`narval runs --state` and patterns such as `plan[@phase='failed']` can ask of any kind: active, done,
+failed, cancelled.
+"""
+
+PARTS: Mapping[str, tuple[tuple[str, Mapping[str, frozenset[str]]], ...]] = {
+    "plan": (("A step of a plan", STEP_MOVES), ("A transition of a plan", TRANSITION_MOVES)),
+    "automaton": (("A state of an automaton", STATE_MOVES),),
+}
+"""The parts of runs that have states of their own, by kind of run."""
+
+TITLES = {
+    "plan": "A plan",
+    "automaton": "A run of an automaton",
+    "process": "A process",
+    "work": "An item of work",
+    "task": "An instance of a task",
+    "task-server": "The standing run of a task type",
+    "task-case": "A case of a task's object",
+    "dataflow": "A run of a dataflow",
+}
+
+PAGES = {
+    "plan": "recipe.md",
+    "automaton": "automaton.md",
+    "process": "process.md",
+    "work": "work.md",
+    "task": "tasks.md",
+    "task-server": "tasks.md",
+    "task-case": "tasks.md",
+    "dataflow": "dataflows.md",
+}
+
+
+def lines() -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    for kind, state in states():
+        yield f"## {TITLES[kind]}\n\nThe kind `{kind}`; explained under [{PAGES[kind]}]({PAGES[kind]}).\n"
+        labels = {(start, end): why for start, end, why in DRAWN} if kind == "work" else {}
+        yield from drawn(state.MOVES, labels)
+        yield ""
+        yield from table(("a run that is", "has the phase"), phases(state))
+        yield ""
+        for title, moves in PARTS.get(kind, ()):
+            yield f"### {title}\n"
+            yield from drawn(moves)
+            yield ""
+
+
+def states() -> Iterator[tuple[str, type[RunState]]]:
+    """The kinds of runs, each with the class of its states."""
+    for row in KINDS.values():
+        for kind, package in row.runs.items():
+            module = import_module(f"{package}.state")
+            (found,) = (
+                value
+                for value in vars(module).values()
+                if isinstance(value, type)
+                and issubclass(value, RunState)
+                and value.__module__ == module.__name__
+            )
+            yield kind, found
+
+
+def drawn(
+    moves: Mapping[str, Iterable[str]], labels: Mapping[tuple[str, str], str] | None = None
+) -> Iterator[str]:
+    """A table of moves as a diagram, in the language of Mermaid; ends are sorted, for sets have no order."""
+    yield "```mermaid\nstateDiagram-v2"
+    yield f"    [*] --> {next(iter(moves))}"
+    for start, ends in moves.items():
+        for end in sorted(ends):
+            label = (labels or {}).get((start, end), "")
+            yield f"    {start} --> {end}{': ' * bool(label)}{label}"
+    yield "```"
+
+
+def phases(state: type[RunState]) -> Iterator[tuple[str, str]]:
+    """The statuses of a kind by their phases; those that are not over are active."""
+    known = dict.fromkeys((*state.MOVES, *(end for ends in state.MOVES.values() for end in sorted(ends))))
+    by_phase: dict[str, list[str]] = {}
+    for status in known:
+        by_phase.setdefault(state.PHASES.get(status, "active"), []).append(status)
+    for phase, statuses in by_phase.items():
+        yield codes(statuses), code(phase)
