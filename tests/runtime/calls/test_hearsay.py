@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import narval
+from narval.runtime.home.check import check_home
+from narval.runtime.home.home import Home
 from narval.runtime.home.shipped import shipped
 
 MODULE = """
@@ -253,4 +255,27 @@ def test_without_the_work_nothing_goes_outside(home: Path) -> None:
         error = agent.ask("show", run=run)["error"]
     assert sent(home) == []
     assert error["type"] == "unknown-target"
-    assert "model.approve" in error["message"]
+    assert "narval take recipes/model.xml" in error["message"]
+
+
+def test_a_home_with_a_model_and_without_the_work_is_told(home: Path) -> None:
+    (home / "etc/narval.toml").write_text('[models.far]\nurl = "https://example.org/v1"\nmodel = "x"\n')
+    assert check_home(Home(home)) == []
+    (home / "recipes/model.xml").unlink()
+    (fault,) = check_home(Home(home))
+    assert fault.warning
+    assert str(fault).startswith("etc/narval.toml:1:")
+    assert "narval take recipes/model.xml" in fault.message
+
+
+def test_a_model_that_is_trusted_leads_to_no_question(home: Path) -> None:
+    trusted = '[models.near]\nurl = "https://example.org/v1"\nmodel = "x"\nasks = false\n'
+    (home / "etc/narval.toml").write_text(trusted)
+    with narval.open(home, by="ann") as agent:
+        agent.start("w.course", "<prompt model='near'/>")
+        agent.until_idle()
+        assert sent(home) == ["letter"]
+        agent.start("w.course", "<prompt model='far'/>")
+        agent.until_idle()
+        assert sent(home) == ["letter"]
+        assert len(asked(agent)) == 1

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from narval.definitions.action.definition import Action
 from narval.definitions.kinds import ASKING
-from narval.definitions.people.directory import Approval
+from narval.definitions.people.directory import AFTER_A_MODEL, Approval
 from narval.engines.commands import Call
 from narval.engines.decision import Inputs
 from narval.engines.events import Failure, HeldCalls, Returned
@@ -40,9 +40,6 @@ MOST_BYTES = 32_768
 _Asking = tuple[int, str, str, str]
 """A run, its step, the action it calls, and the work that asks: their calls are asked for together."""
 
-
-AFTER_A_MODEL = "model.approve"
-"""The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
 
 BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
 
@@ -149,10 +146,12 @@ class Approvals:
         known = turn.agent.runs.by_call
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
         called = self._called(run, calls[0]) if calls else None
-        if called is None:
+        why = f"there is no {calls[0].kind} named {name}" if calls and called is None else ""
+        if work == AFTER_A_MODEL and turn.agent.lookup.definition(run, ASKING, work) is None:
+            why = f"{BECAUSE}, so {work} is to agree to {name}; take it: narval take recipes/model.xml"
+        if why or called is None:
             for call in calls:
-                problem = Failure("unknown-target", f"there is no {call.kind} named {name}", final=True)
-                turn.tell(eid, refused(call, problem))
+                turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
             return
         for together in self._listed(calls):
             self._offer(turn, run, called, work, together)

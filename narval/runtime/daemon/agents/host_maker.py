@@ -85,6 +85,7 @@ class HostMaker:
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
         agent.lookup.use_mail(settings.mail)
+        agent.lookup.trust_models(settings.trusted_models)
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
         way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))

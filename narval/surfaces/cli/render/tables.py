@@ -217,7 +217,7 @@ DEFINITIONS = (
 )
 ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
-    Column("outside", lambda row: "yes" if row["outside"] else ""),
+    Column("outside", lambda row: "yes" if row.get("outside") else ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
