@@ -30,7 +30,8 @@ from narval.runtime.calls.people.mail.writing import (
     outgoing,
 )
 
-from .boxes import Batch, Signal, batches, letters_as_they_come, opened
+from .boxes import Batch, batches, letters_as_they_come, opened
+from .letters import Signal
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
