@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.engines.commands import Call, CancelCall, Command, Finish
+from narval.engines.commands import CancelCall, Command, Finish
 from narval.engines.engine import Wait
 from narval.engines.events import (
     CallApproved,
@@ -108,11 +108,10 @@ class Turn:
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
-            call = run.calls.get(event.call)
-            if call is None:
+            if event.call not in run.calls:
                 return False
             if self.agent.lookup.has_models:
-                _heed(self.transaction, run, call, event)
+                _heed(self.transaction, run, event)
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.surroundings.hear(self, event)
             if event.elements and event.elements[-1].to:
@@ -219,8 +218,7 @@ class Turn:
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
         decided, wished = self.view.fail(run, event, eid)
-        given_up: list[Command] = [CancelCall(call) for call in run.calls]
-        self._record(run, event, decided, [*given_up, *wished])
+        self._record(run, event, decided, [*map(CancelCall, run.calls), *wished])
 
     def _add_error(self, run: Run, kind: str, message: str) -> int:
         error = make_error(kind, message, plan=run.eid, recipe=run.name)
@@ -246,9 +244,9 @@ class Turn:
         return bool(why)
 
 
-def _heed(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
+def _heed(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
     """Let a run be hearsay from now on that is told the answer of a language model."""
-    agent = transaction.agent
+    agent, call = transaction.agent, run.calls[event.call]
     is_answer = isinstance(event, Produced) or (event.problem is None and not event.abandoned)
     if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
         transaction.mark_hearsay(run.eid)

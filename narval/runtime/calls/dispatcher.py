@@ -187,10 +187,8 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        agent = self._agent
-        if (
-            call.approve or agent.lookup.people.approvals or HEARSAY in agent.memory.marks
-        ) and self._approvals.hold(run, call):
+        may_ask = call.approve or self._agent.lookup.people.approvals or HEARSAY in self._agent.memory.marks
+        if may_ask and self._approvals.hold(run, call):
             return None
         target = self.targets.find(run, call)
         if target is None:
