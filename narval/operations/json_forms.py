@@ -208,7 +208,7 @@ def prototype(found: Prototype) -> dict[str, Any]:
     """The inputs and outputs of a prototype."""
     return {
         "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in found.inputs],
-        "outputs": [_slot(slot, "list", "optional", "unique") for slot in found.outputs],
+        "outputs": [_slot(slot, "list", "optional", "unique", "replaces") for slot in found.outputs],
     }
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.action.rendering import render
-from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, parameter
+from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
 from narval.definitions.reading.python import (
@@ -206,6 +206,8 @@ class _ActionMaker:
         tried: list[tuple[str, Callable[..., object]]] = [(text, compile_pattern) for text in declared.match]
         if isinstance(declared, Output) and declared.unique is not None:
             tried.append((declared.unique, check_unique))
+        if isinstance(declared, Output) and declared.replaces is not None:
+            tried.append((declared.replaces, check_replaces))
         for text, check in tried:
             at = self.source.text.find(text, *decorator)
             try:
