@@ -167,14 +167,23 @@ class Connection:
         import imap_tools
 
         given = self.box.given
+        for value in (given.get("user", ""), given.get("folder", ""), self._secret):
+            if not value.isprintable():  # a line break would end the command, and begin another
+                raise self.box.fault("expected user, folder and password without control characters")
         try:
             self.server.login(given.get("user", ""), self._secret, initial_folder=None)
+            # Many servers can do more for those they know, and it is not asked for anew by itself.
+            words = self.server.client.capability()[1][-1] or b""
+            self.server.client.capabilities = tuple(words.decode("ascii", "replace").upper().split())
             self.server.folder.set(given.get("folder", "INBOX"), readonly=readonly)
         except (imap_tools.MailboxLoginError, imap_tools.MailboxFolderSelectError) as error:
             if _PASSES.search(str(error)):
                 raise
             said = str(error).replace(self._secret, "…") if self._secret else str(error)
             raise self.box.fault(f"the server refuses it: {said}") from None
+        except self.server.client.readonly:
+            folder = given.get("folder", "INBOX")
+            raise self.box.fault(f"the server lets {folder} be read, and nothing be altered there") from None
 
 
 @contextmanager

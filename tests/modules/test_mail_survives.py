@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from modules.mail import boxes, imap, letters
 from narval.memory.elements.element import Element
+from tests.mail_servers import PASSWORD, Servers
+from tests.mail_servers import servers as servers
 from tests.modules.imap_server import ImapServer, Talk
 from tests.modules.mailboxes import Watcher, letter, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
@@ -180,6 +183,34 @@ def test_N36_a_server_that_is_not_there_at_the_start_is_told_once_and_read_when_
                 await server.open()
                 await reading.until(lambda: reading.has("mail 1"))
                 assert len(reading.errors) == 1
+
+    asyncio.run(story())
+
+
+def test_N36_a_real_server_that_ends_and_begins_again_is_told_once_and_read_on(
+    home: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imap, "SERVER_SECONDS", 30)
+    monkeypatch.setattr(imap, "ANSWER_SECONDS", 30)
+    (home / "etc" / "imap-secret").write_text(PASSWORD)
+    where = f'host="127.0.0.1" port="{servers.imap}" tls="none"'
+    box = f'<mailbox kind="imap" {where} user="eve" secret="imap-secret"/>'
+
+    async def story() -> None:
+        async with watching(home, box) as watcher, Reading(watcher) as reading:
+            for number in (1, 2):
+                await asyncio.to_thread(
+                    servers.send, message_from_bytes(letter(number, To="eve@example.org"))
+                )
+                await reading.until(lambda number=number: reading.has(f"mail {number}"))
+                await asyncio.sleep(0.2)
+                await asyncio.to_thread(servers.end, "imap")
+                await reading.until(lambda number=number: len(reading.errors) >= number)
+                await asyncio.sleep(0.5)
+                await asyncio.to_thread(servers.begin, "imap")
+            await asyncio.to_thread(servers.send, message_from_bytes(letter(3, To="eve@example.org")))
+            await reading.until(lambda: reading.has("mail 3"))
+            assert len(reading.errors) <= 4, "each time that it hung up, and that it was not there"
 
     asyncio.run(story())
 
