@@ -34,9 +34,9 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
                     node.set(flag, "yes")
             if isinstance(slot, Input) and slot.newest:
                 node.set("newest", str(slot.newest))
-            for word in ("unique", "replaces") if isinstance(slot, Output) else ():
-                if (text := getattr(slot, word)) is not None:
-                    node.set(word, text)
+            for name in ("unique", "replaces") if isinstance(slot, Output) else ():
+                if (text := getattr(slot, name)) is not None:
+                    node.set(name, text)
             for text in slot.match:
                 etree.SubElement(node, "match").text = text
     return etree.tostring(root, encoding="utf-8")

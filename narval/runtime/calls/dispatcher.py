@@ -198,9 +198,8 @@ class Dispatcher:
             return refused(call, inputs)
         if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:
             return returned(call.call, outcome)
-        timeout = call.timeout
-        if timeout is None and target.where not in _UNLIMITED:
-            timeout = self._timeout
+        limited = call.timeout is not None or target.where in _UNLIMITED
+        timeout = call.timeout if limited else self._timeout
         self.in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
         return None
 
