@@ -24,8 +24,20 @@ narval definitions mail.triage --diff 0ad553e2a6b7"""
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.definitions)
 @click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
 @click.option("--versions", "all_versions", is_flag=True, help="List the versions of NAME that are kept.")
-@click.option("--diff", "old", metavar="OLD", help="What has changed in NAME since this version.")
-@click.option("--to", "new", metavar="NEW", help="With --diff: until this version, not the current one.")
+@click.option(
+    "--diff",
+    "old",
+    metavar="OLD",
+    shell_complete=completion.versions,
+    help="What has changed in NAME since this version.",
+)
+@click.option(
+    "--to",
+    "new",
+    metavar="NEW",
+    shell_complete=completion.versions,
+    help="With --diff: until this version, not the current one.",
+)
 def definitions(
     session: Session, name: str | None, kind: str | None, all_versions: bool, old: str | None, new: str | None
 ) -> None:
