@@ -112,7 +112,7 @@ class Approvals:
         return found is not None and found.outside
 
     def _called(self, run: Run, call: Call) -> Called | None:
-        """What a call calls, in its version now; None where there is no such action."""
+        """The version of what a call calls, and where that runs; None where there is no such action."""
         if call.kind == PROGRAM:
             return Called(hashlib.sha256(msgspec.msgpack.encode(call.program)).hexdigest(), PROGRAM)
         found = self._action(run, call)
