@@ -108,8 +108,23 @@ PROGRAM = """<AUTOMATON name="runs"><STATE name="start" command="touch ran"/></A
 RUNS = recipe(
     "programs", "ask", "run", ASK, '<step id="run" type="automaton" target="auto.runs"/>', then("ask", "run")
 )
+FLOW = recipe(
+    "flows", "ask", "flow", ASK,
+    '<step id="flow" type="dataflow" target="flow.Says">'
+    '<arguments><value name="word">so</value></arguments></step>', then("ask", "flow"),
+)  # fmt: skip
+SENDS = recipe(
+    "messages", "ask", "tell", ASK, '<step id="tell" type="send" to="shop">'
+    '<input id="message"><match>verdict</match></input></step>', then("ask", "tell"),
+)  # fmt: skip
+PLAN = """PLAN Says {
+  INPUT: String word
+  OUTPUT: said
+  BODY { sprintf("so %s", (word) : said) }
+}
+"""
 MINE = '<work name="mine"><title>Mine</title><outcome name="approve"/></work>'
-RECIPES = (GIVEN, COURSE, KEPT, CHILD, PARENT, WRITES, READS, FALLS, STARTS, OWN, RUNS)
+RECIPES = (GIVEN, COURSE, KEPT, CHILD, PARENT, WRITES, READS, FALLS, STARTS, OWN, RUNS, FLOW)
 PROMPT, AWAY = "<prompt/>", "<prompt away='yes'/>"
 
 
@@ -120,6 +135,7 @@ def home(tmp_path: Path) -> Path:
         "recipes/w.xml": f'<cookbook group="w">{MINE}{"".join(RECIPES)}</cookbook>',
         "etc/people.toml": "[people.ann]\n",
         "recipes/auto.xml": PROGRAM,
+        "recipes/flow.plan": PLAN,
         "recipes/model.xml": (shipped() / "recipes/model.xml").read_text(),
     }
     for path, text in files.items():
@@ -245,6 +261,25 @@ def test_it_outlives_a_restart(home: Path) -> None:
         agent.answer(asked(agent)[0], "approve")
         agent.until_idle()
     assert sent(home) == ["letter"]
+
+
+def test_what_is_sent_to_another_agent_is_hearsay_there_too(agent: Any, home: Path) -> None:
+    agent.ask("add_agent", name="shop")
+    agent.load(SENDS.replace("<recipe ", '<recipe group="w" ', 1))
+    agent.start("w.messages", PROMPT)
+    agent.until_idle()
+    shop = agent.other("shop")
+    assert shown(shop, "verdict")["hearsay"]
+    shop.add("<verdict/>")
+    shop.until_idle()
+    assert [row["hearsay"] for row in shop.ask("memory", xpath="verdict")] == [True, False]
+
+
+def test_a_dataflow_after_a_models_answer_is_refused(agent: Any) -> None:
+    run = agent.start("w.flows", PROMPT)
+    agent.until_idle()
+    error = agent.ask("show", run=run)["error"]
+    assert "asks = false" in error["message"]
 
 
 def test_without_the_work_nothing_goes_outside(home: Path) -> None:

@@ -53,6 +53,17 @@ class Called(NamedTuple):
     where: str
 
 
+def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
+    """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
+    if changes.HEARSAY not in agent.memory.marks:
+        return False
+    callers = [run.eid]
+    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
+        run = above
+        callers.append(run.eid)
+    return is_hearsay(agent.memory, (*callers, *(eid for _, eids in call.inputs for eid in eids)))
+
+
 class Approvals:
     """The calls of one agent's actions for which somebody is to be asked first."""
 
@@ -86,23 +97,13 @@ class Approvals:
             works += [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
             if call.approve and call.approve not in works:
                 works.append(call.approve)
-        if not works and self._is_hearsay(run, call) and self._goes_outside(run, call):
+        if not works and comes_of_a_model(self._agent, run, call) and self._goes_outside(run, call):
             works.append(AFTER_A_MODEL)
         if not works:
             return ""
         called = self._called(run, call)
         agreed = call.approved if called is not None and called.version == call.version else ()
         return next((work for work in works if work not in agreed), "")
-
-    def _is_hearsay(self, run: Run, call: Call) -> bool:
-        """True if a language model's answer has entered into a run, one that called it, or what it gives."""
-        memory, callers = self._agent.memory, [run.eid]
-        if changes.HEARSAY not in memory.marks:
-            return False
-        while run.caller is not None and (above := self._agent.runs.get(run.caller.run)) is not None:
-            run = above
-            callers.append(run.eid)
-        return is_hearsay(memory, (*callers, *(eid for _, eids in call.inputs for eid in eids)))
 
     def _goes_outside(self, run: Run, call: Call) -> bool:
         """True of a program, and of an action that can be seen outside the home."""
