@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
 
+import narval
 from tests.docs.test_cli_page import Reader, examples, follow
+from tests.local_site import local_site
 from tests.places import DOCS
 
 
@@ -21,7 +25,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 def write_files(reader: Reader, page: Path) -> None:
     """Write the files that a page shows."""
-    for language in ("toml", "xml", "python"):
+    for language in ("toml", "xml", "json"):
         for title, text in examples(language, page):
             if title:
                 file = reader.folder / title.replace("~/", "")
@@ -29,7 +33,13 @@ def write_files(reader: Reader, page: Path) -> None:
                 file.write_text(text)
 
 
-def do(reader: Reader, name: str, **stands_for: str) -> None:
+def free_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:
     """Follow a page, with other words where what it names is not the reader's."""
     text = (DOCS / "how-to" / name).read_text("utf-8")
     assert len(text.splitlines()) <= 60
@@ -42,4 +52,31 @@ def do(reader: Reader, name: str, **stands_for: str) -> None:
 
 
 def test_run_a_program(reader: Reader) -> None:
-    do(reader, "run-a-program.md")
+    do(reader, "run-a-program.md", {})
+
+
+def test_call_a_web_api(reader: Reader) -> None:
+    do(reader, "call-a-web-api.md", {"8765": free_port()})
+
+
+@pytest.mark.parametrize("module", ["http", "json", "command", "notify"])
+def test_the_recipes_of_the_page_of_a_module_are_whole(module: str) -> None:
+    recipes = [
+        text
+        for _, text in examples("xml", DOCS / "reference" / "modules" / f"{module}.md")
+        if text.startswith("<recipe")
+    ]
+    with narval.open() as agent:
+        for text in recipes:
+            agent.load(text)
+    assert recipes or module == "notify"
+
+
+def test_be_told_on_your_telephone(reader: Reader) -> None:
+    with local_site() as site:
+        site.put("/narval-8f3kq7w2", "{}")
+        do(reader, "be-told-on-your-telephone.md", {"https://ntfy.sh/narval": f"{site.url}/narval"})
+        (asked,) = site.asked
+    assert "the lamp is out" in asked.body.decode()
+    title = str(make_header(decode_header(asked.headers["title"])))
+    assert title == "narval: trial.fails failed"

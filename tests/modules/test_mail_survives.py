@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from modules.mail import boxes, imap, letters
-from narval.memory.elements.element import Element
 from tests.mail_servers import PASSWORD, Servers
 from tests.mail_servers import servers as servers
 from tests.modules.imap_server import ImapServer, Talk
-from tests.modules.mailboxes import Watcher, letter, watching
+from tests.modules.mailboxes import letter, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
+from tests.modules.reading import Reading
 
 PAUSE = 0.02
 TRIES = 4
@@ -109,38 +109,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         monkeypatch.setattr(room, name, value)
     return tmp_path
-
-
-class Reading:
-    """All that a source gives while a story goes on."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self.seen: list[Element] = []
-        self._watcher = watcher
-        self.task = asyncio.ensure_future(self._go_on())
-
-    async def _go_on(self) -> None:
-        while True:
-            self.seen += await self._watcher.take()
-
-    @property
-    def errors(self) -> list[str]:
-        return [element.text for element in self.seen if element.name == "error"]
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            assert not self.task.done(), self.task
-            await asyncio.sleep(0.005)
-
-    def has(self, subject: str) -> bool:
-        return any(element.attributes.get("subject") == subject for element in self.seen)
-
-    async def __aenter__(self) -> Reading:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
 
 
 @pytest.mark.parametrize("when", ["from the start", "in the middle"])
