@@ -47,7 +47,7 @@ async def request(request: Element) -> etree._Element:
     if not (found.status < 300 or wanted.accepts(found.status)):
         raise _refused(wanted, found)
     type = found.headers.get("content-type", "")
-    made = etree.Element("response", status=str(found.status), url=xml_safe(found.url))
+    made = etree.Element("response", status=str(found.status), url=xml_safe(wanted.told(found.url)))
     made.set("type", xml_safe(type))
     made.set("size", str(len(found.body)))
     for name in KEPT_HEADERS:
@@ -89,7 +89,7 @@ async def _asked(wanted: Wanted) -> Fetched:
         )
     except FetchError as error:
         final = error.kind in ("forbidden", "bad-address", "too-large")
-        raise ActionError(f"{wanted.shown}: {error}", error.kind, final=final) from None
+        raise ActionError(f"{wanted.shown}: {wanted.told(str(error))}", error.kind, final=final) from None
 
 
 def _refused(wanted: Wanted, found: Fetched) -> ActionError:

@@ -84,6 +84,10 @@ class Wanted(NamedTuple):
         where = f"{self.service.name} {self.url}" if self.service is not None else self.url
         return f"{self.method} {where[:200]}"
 
+    def told(self, text: str) -> str:
+        """A text without the address of the service, which may be one that lets in."""
+        return text if self.service is None else text.replace(self.service.url.rstrip("/"), "", 1)
+
     def accepts(self, status: int) -> bool:
         """True if a status that is no success is an answer."""
         return self.accept == "any" or str(status) in self.accept.split()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
 
 import narval
 from tests.docs.test_cli_page import Reader, examples, follow
+from tests.local_site import local_site
 from tests.places import DOCS
 
 
@@ -68,3 +70,13 @@ def test_the_recipes_of_the_page_of_a_module_are_whole(module: str) -> None:
         for text in recipes:
             agent.load(text)
     assert recipes or module == "notify"
+
+
+def test_be_told_on_your_telephone(reader: Reader) -> None:
+    with local_site() as site:
+        site.put("/narval-8f3kq7w2", "{}")
+        do(reader, "be-told-on-your-telephone.md", {"https://ntfy.sh/narval": f"{site.url}/narval"})
+        (asked,) = site.asked
+    assert "the lamp is out" in asked.body.decode()
+    title = str(make_header(decode_header(asked.headers["title"])))
+    assert title == "narval: trial.fails failed"

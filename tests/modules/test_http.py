@@ -77,6 +77,7 @@ def test_a_service_is_asked_with_its_secret_and_what_elements_hold_is_encoded(
     assert (asked.method, asked.path) == ("GET", path)
     assert asked.headers["authorization"] == "Bearer sesame"
     assert asked.headers["accept"] == "application/json"
+    assert found.attributes["url"] == path.removeprefix("/v1")
     assert b"sesame" not in found.xml
 
 
@@ -186,6 +187,15 @@ def test_a_secret_goes_over_no_redirect_to_another_place(
     assert "authorization" not in other.asked[0].headers
     assert ask('service="hub" path="/near"').text == "near"
     assert site.asked[-1].headers["authorization"] == "Bearer sesame"
+
+
+def test_an_address_that_lets_in_is_in_no_element(tmp_path: Path, site: LocalSite) -> None:
+    ask = Asking(tmp_path, f'[services.bot]\nurl = "{site.url}/bot123:SESAME"\n')
+    site.put("/bot123:SESAME/me", Answer(b"x", 200))
+    site.put("/bot123:SESAME/slow", Answer(b"x", latency=3))
+    assert b"SESAME" not in ask('service="bot" path="/me"').xml
+    for path in ("/none", "/../up", "/slow"):
+        assert "SESAME" not in ask.fault(f'service="bot" path="{path}" seconds="0.5"')
 
 
 def test_what_may_alter_something_follows_no_redirect(ask: Asking, site: LocalSite) -> None:

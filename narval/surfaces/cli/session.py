@@ -59,6 +59,13 @@ class Session:
         return Home.find(self.directory, os.environ)
 
     @property
+    def is_homeless(self) -> bool:
+        """True if nothing names a home, and the usual one is not there."""
+        from narval.runtime.home.home import Home
+
+        return not (self.directory or os.environ.get("NARVAL_HOME") or Home("~/.narval").exists())
+
+    @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The attributes that tables show of elements, as the settings have it, or as shipped."""
         from narval.runtime.home.settings import COLUMNS, read_settings

@@ -104,3 +104,15 @@ def test_several_attributes_are_set_at_once_all_or_none(home: Path) -> None:
         refused = narval(home, "environment", run, *line)
         assert refused.exit_code == status
         assert said in refused.stderr
+
+
+def test_a_run_that_no_daemon_has_begun_says_so(home: Path) -> None:
+    run = well(home, "start", "w.p").strip()
+    for line in (("complete", run, "a"), ("backtrack", run, "a"), ("signal", run, "go")):
+        refused = narval(home, *line)
+        assert refused.exit_code == 1
+        assert (
+            f"process {run} has not begun yet: it begins when a daemon is at work (narval run)"
+            in refused.stderr
+        )
+    assert narval(home, "run", "--until-idle").exit_code == 0
