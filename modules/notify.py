@@ -1,4 +1,4 @@
-"""Notify: the user of a home is told what failed, on the desktop, by mail or by a command.
+"""Notify: the user of a home is told what failed, on the desktop, by mail, by a command or on the telephone.
 
 Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
 """
@@ -6,7 +6,9 @@ Programs are run with a list of arguments, never by a shell: the words of an err
 from __future__ import annotations
 
 import asyncio
+import base64
 import html
+import json
 import os
 import shlex
 import shutil
@@ -19,7 +21,8 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call
+import narval
+from narval import ActionError, Element, FetchError, Input, Output, action, call
 from narval.runtime.calls.people.mail.account import Account
 from narval.runtime.calls.people.mail.texts import fit, now
 from narval.runtime.calls.people.mail.writing import carried, composed, outgoing
@@ -36,6 +39,12 @@ NOTIFY_BY_BUS = [
     "Notify",
     "susssasa{sv}i",
 ]
+PUSHES = ("ntfy", "gotify", "home-assistant", "telegram", "slack", "discord")
+"""The kinds of push services, each with a message of its own."""
+MOST_PUSHED = 1_900
+"""The most characters of a message that is pushed: the least that these services take is 2,000."""
+HELD = {"way": ("desktop", "mail", "command", "push"), "kind": PUSHES}
+"""The words that a way may have."""
 MOST_SAID = 1_000
 """The most characters of an error that a notice repeats."""
 
@@ -68,17 +77,17 @@ def note(failure: Element) -> etree._Element:
 @action(
     inputs=[
         Input("notice", "notice[@subject]"),
-        Input("way", "notify[@way]", holds={"way": ("desktop", "mail", "command")}),
+        Input("way", "notify[@way]", holds=HELD),
         Input("identity", "identity[@address]", optional=True),
         Input("outbox", "outbox[@path or @host]", optional=True),
     ],
     outputs=[Output("told", "told[@way]")],
-    description="Tell the user a notice, on the desktop, by mail or by a command.",
+    description="Tell the user a notice: on the desktop, by mail, by a command, by a push service.",
 )
 async def tell(
     notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None
 ) -> etree._Element:
-    """Tell the user a notice in the way that `<notify way="desktop|mail|command"/>` names."""
+    """Tell the user a notice in the way that `<notify way="desktop|mail|command|push"/>` names."""
     here = call()
     given, run = way.attributes, notice.attributes.get("run")
     text = notice.text.strip()
@@ -141,10 +150,54 @@ async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
     await _run([*words, letter.subject], f"{letter.text}\n")
 
 
+async def _by_push(given: Mapping[str, str], letter: Letter) -> None:
+    """Send it to `[services.NAME]` of the settings, as a service of its `kind` takes it."""
+    kind, name = given.get("kind", ""), given.get("service", "")
+    if kind not in PUSHES or not name:
+        raise _wrong(
+            f'a notice by push needs service="NAME" and kind="{"|".join(PUSHES)}", found {kind or "none"!r}'
+        )
+    path, headers, body = _pushed(kind, given.get("to", ""), letter)
+    service = narval.service("services", name)
+    try:
+        found = await narval.fetch(path, method="POST", headers=headers, body=body, service=service)
+    except FetchError as error:
+        if error.kind in ("forbidden", "bad-address"):
+            raise _wrong(f"{service}: {error}") from None
+        raise ActionError(f"{service}: {error}", "not-told") from None
+    if found.status >= 300:
+        said = fit(found.body[:500].decode("utf-8", "replace"), 500)
+        why = f"{service}: {kind} answered {found.status} {found.reason}: {said}"
+        passing = found.status in (408, 425, 429) or found.status >= 500
+        raise ActionError(why, "not-told") if passing else _wrong(why)
+
+
+def _pushed(kind: str, to: str, letter: Letter) -> tuple[str, dict[str, str], bytes]:
+    """Where within a service a notice goes, with which headers, as what.
+
+    No text is read as markup or as a mention, whoever wrote it.
+    """
+    text = letter.text[:MOST_PUSHED]
+    if kind == "ntfy":
+        title = base64.b64encode(letter.subject.encode()).decode("ascii")
+        return "", {"Title": f"=?UTF-8?B?{title}?="}, text.encode()
+    whole = f"{letter.subject}\n{text}"[:MOST_PUSHED]
+    said: dict[str, object] = {
+        "gotify": {"title": letter.subject, "message": text},
+        "home-assistant": {"title": letter.subject, "message": text},
+        "telegram": {"chat_id": to, "text": whole},
+        "slack": {"text": html.escape(whole, quote=False)},
+        "discord": {"content": whole, "allowed_mentions": {"parse": []}},
+    }[kind]
+    path = {"gotify": "/message", "telegram": "/sendMessage"}.get(kind, "")
+    return path, {"Content-Type": "application/json"}, json.dumps(said).encode()
+
+
 WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {
     "desktop": _on_desktop,
     "mail": _by_mail,
     "command": _by_command,
+    "push": _by_push,
 }
 
 

@@ -57,12 +57,11 @@ class LocalSite:
             def do_GET(self) -> None:
                 site.serve(self)
 
-            def do_POST(self) -> None:
-                site.serve(self)
-
             def log_message(self, *_: object) -> None:
                 pass
 
+        for method in ("HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            setattr(Handler, f"do_{method}", Handler.do_GET)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -104,7 +103,8 @@ class LocalSite:
             for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
                 handler.send_header(name, value)
             handler.end_headers()
-            handler.wfile.write(answer.body)
+            if handler.command != "HEAD":
+                handler.wfile.write(answer.body)
         except OSError:
             pass  # whoever asked is gone
 

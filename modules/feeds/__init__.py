@@ -34,17 +34,17 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     source=True, inputs=[FEED], outputs=[ITEMS, TROUBLES], description="The items of a feed, as they appear."
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
-    """Give the items of a feed, then those that are added to it; a trouble is told once until it changes."""
+    """Give the items of a feed, then those that are added; a trouble is told once until it is over."""
     here = call()
     wanted = Feed.of(feed)
-    told, caught_up = "", False
+    told, caught_up = set[str](), False
     async with wanted.origin(here.home, watched=True) as origin:
         while True:
             try:
-                found, told = await origin.items(), ""
+                found, told = await origin.items(), set()
             except FeedError as error:
-                found = [error.element(wanted.name)] if str(error) != told else []
-                told = str(error)
+                found = [error.element(wanted.name)] if str(error) not in told else []
+                told.add(str(error))
             if found:
                 yield found
             await origin.recorded()

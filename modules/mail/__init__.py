@@ -30,7 +30,8 @@ from narval.runtime.calls.people.mail.writing import (
     outgoing,
 )
 
-from .boxes import Batch, Signal, batches, letters_as_they_come, opened
+from .boxes import Batch, batches, letters_as_they_come, opened
+from .letters import Signal
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
@@ -96,7 +97,12 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
         room.release()
 
 
-@action(inputs=[MAILBOX], outputs=[MAILS, TROUBLES], description="The mails that a mailbox holds now.")
+@action(
+    inputs=[MAILBOX],
+    outputs=[MAILS, TROUBLES],
+    outside=False,
+    description="The mails that a mailbox holds now.",
+)
 def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""
     here = call()

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from narval.definitions.suggestions import closest
-from narval.errors import DefinitionError, Fault
+from narval.errors import DefinitionError, Fault, PatternError
 from narval.memory.patterns.pattern import Bound, Condition, condition
 
 HOLDS = ("pattern", "number", "duration")
@@ -81,7 +81,9 @@ class Output:
     """An element, or a list of them, that a call gives back (N20).
 
     All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
-    value for it was given before is dropped (N37).
+    value for it was given before is dropped (N37). `replaces` is an attribute, such as "@key", or one of
+    another name, such as "event/@key": the element that counts and has the same value there is outdated by
+    this one, which is dropped if it is the same again.
     """
 
     id: str
@@ -91,6 +93,7 @@ class Output:
     unique: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     tightens: Output | None = field(default=None, repr=False)
+    replaces: str | None = None
 
     def __init__(
         self,
@@ -101,14 +104,25 @@ class Output:
         unique: str | None = None,
         namespaces: Mapping[str, str] = NO_NAMESPACES,
         tightens: Output | None = None,
+        replaces: str | None = None,
     ) -> None:
-        _set(self, id=id, match=_texts(match), list=list, optional=optional, unique=unique)
+        _set(self, id=id, match=_texts(match), list=list, optional=optional, unique=unique, replaces=replaces)
         _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
 
     @cached_property
     def condition(self) -> Condition:
         """The condition on an element that is this output. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
+
+
+REPLACES = re.compile(r"(?:(?P<name>[\w.-]+)/)?@(?P<attribute>[\w.-]+)")
+"""The form of what an output `replaces`."""
+
+
+def check_replaces(text: str, _namespaces: Mapping[str, str]) -> None:
+    """Raise PatternError for a text that is not of the form that `replaces` has."""
+    if not REPLACES.fullmatch(text):
+        raise PatternError(text, "expected an attribute, such as @key, or event/@key of another element")
 
 
 @dataclass(frozen=True)

@@ -126,13 +126,24 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     def keep(
         self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
     ) -> int | None:
-        """Add an output, unless `unique` has seen its value before (N37); its eid."""
-        element, key = output
+        """Add an output; its eid. It is dropped if `unique` has seen its value before (N37), or if what it
+        `replaces` is the same; one of another name also where there is nothing that it replaces.
+        """
+        element, key, earlier = output
+        replaced: tuple[int, ...] = ()
+        if earlier is not None:
+            replaced = tuple(self.view.matching(earlier, None))
+            known = [old for eid in replaced if (old := self.view.element(eid)) is not None]
+            if any(old.xml == element.xml for old in known) or not (known or earlier.admits(element.name)):
+                return None
         if key is not None:
             if self.view.unique_seen(*key):
                 return None
             self.command(commands.RecordUnique(*key))
-        return self.add(element, part, call, inputs, held=held)
+        eid = self.add(element, part, call, (*inputs, *replaced), held=held)
+        if replaced:
+            self.command(commands.Outdate(replaced))
+        return eid
 
     def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
         """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""

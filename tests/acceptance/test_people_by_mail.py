@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.home import Narval, make, until
-from tests.acceptance.mail_servers import PASSWORD, Servers, missing
+from tests.mail_servers import PASSWORD, Servers
+from tests.mail_servers import servers as servers
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,17 +39,6 @@ WORK = """<cookbook group="w">
 </recipe>
 </cookbook>"""
 TOKEN = re.compile(r"[0-9]+-[a-z2-7]{16}-[a-z2-7]{24}")
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    if why := missing():
-        pytest.skip(f"3 tests with real servers of mail are left out: {why}")
-    with tempfile.TemporaryDirectory(prefix="narval-mail-") as folder:
-        Path(folder).chmod(0o755)
-        made = Servers(Path(folder))
-        with made.running():
-            yield made
 
 
 @pytest.fixture

@@ -194,14 +194,13 @@ def test_the_program_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (recipe,) = re.findall(r"^```xml\n(.*?)^```", text, re.M | re.S)
-    code, program = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    module(tmp_path, "greet", code)
+    (recipe,) = re.findall(r"^```xml title=\S+/sort.xml\n(.*?)^```", text, re.M | re.S)
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     (tmp_path / "recipes").mkdir()
-    (tmp_path / "recipes" / "greet.xml").write_text(recipe)
+    (tmp_path / "recipes" / "sort.xml").write_text(recipe)
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {})
-    assert capsys.readouterr().out == "Welcome, Ada!\n"
+    assert capsys.readouterr().out == "acknowledge\n"
 
 
 def test_the_test_of_the_page_on_modules_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from lxml import etree
 
 from modules.feeds import reading as feeds_reading
 from modules.mail import boxes as mail_boxes
+from modules.mail import letters
 from narval.definitions.process import joinlang, rubric
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ElementError, NarvalError, PatternError
@@ -253,7 +254,7 @@ Content-Type: text/html
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         box = Account({"name": "demo", "account": "you"}, Path(folder))
-        xml = mail_boxes.element_of(box, mail_boxes.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
+        xml = mail_boxes.element_of(box, letters.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lxml import etree
 
 from modules import mail
 from narval.memory.elements.element import Element
@@ -39,19 +40,22 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 class Watcher:
-    """`mail.watch` on a mailbox, asked for one yield after the other: asking says that the last is kept."""
+    """A source, asked for one yield after the other: asking says that the last is kept."""
 
-    def __init__(self, home: Path, xml: str) -> None:
-        self.call = CallContext("call-1", 1, "watch", home, target=Target(where="source"))
+    def __init__(self, home: Path, xml: str, watch: Callable[[Element], Any] = mail.watch) -> None:
+        allowed = ("127.0.0.1",)
+        self.call = CallContext(
+            "call-1", 1, "watch", home, target=Target(where="source"), fetch_allow=allowed
+        )
         self.taken: list[Element] = []
         self._context = self.call.context()
-        self._source = mail.watch(Element(1, xml.encode()))
+        self._source = watch(Element(1, xml.encode()))
 
     async def take(self, count: int = 1) -> list[Element]:
         """The next elements, at least so many."""
         taken: list[Element] = []
         while len(taken) < count:
-            taken += [Element(0, xml) for xml in await self._next()]
+            taken += [_element(given) for given in await self._next()]
         self.taken += taken
         return taken
 
@@ -66,9 +70,10 @@ class Watcher:
         with contextlib.suppress(asyncio.CancelledError):
             await going_on
 
-    def _next(self) -> asyncio.Task[list[bytes]]:
-        async def step() -> list[bytes]:
-            return await anext(self._source)
+    def _next(self) -> asyncio.Task[list[Any]]:
+        async def step() -> list[Any]:
+            found: list[Any] = await anext(self._source)
+            return found
 
         return asyncio.get_running_loop().create_task(step(), context=self._context)
 
@@ -77,9 +82,15 @@ class Watcher:
         await self._source.aclose()
 
 
+def _element(given: Any) -> Element:
+    return Element(0, given if isinstance(given, bytes) else etree.tostring(given))
+
+
 @contextlib.asynccontextmanager
-async def watching(home: Path, xml: str) -> AsyncIterator[Watcher]:
-    watcher = Watcher(home, xml)
+async def watching(
+    home: Path, xml: str, watch: Callable[[Element], Any] = mail.watch
+) -> AsyncIterator[Watcher]:
+    watcher = Watcher(home, xml, watch)
     try:
         yield watcher
     finally:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -24,40 +23,10 @@ from narval import Element
 from narval.memory.elements.canonical import canonical
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.system.fetch import MAX_REDIRECTS
+from tests.modules.feed_server import Server, says
 from tests.modules.feed_texts import RSS, answer, feed, gather, rss, taken, titles, watched
 
 # --- over HTTP ------------------------------------------------------------------------------------------
-
-
-class Server:
-    """Answers each request with the next of its answers, the last one again and again; keeps the requests."""
-
-    def __init__(self) -> None:
-        self.answers: list[Callable[[BaseHTTPRequestHandler], None]] = []
-        self.requests: list[dict[str, str]] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                server.requests.append({"path": self.path} | {k.lower(): v for k, v in self.headers.items()})
-                self.close_connection = True
-                (server.answers.pop(0) if len(server.answers) > 1 else server.answers[0])(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/feed"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -68,17 +37,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     served = Server()
     yield served
     served.close()
-
-
-def says(body: bytes = b"", status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
-    def send(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in ({"content_length": str(len(body))} | headers).items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return send
 
 
 def drips(handler: BaseHTTPRequestHandler) -> None:

@@ -17,6 +17,7 @@ from lxml import etree
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
+from modules.mail import letters
 from modules.mail import reading as mail_reading
 from modules.mail import texts as mail_texts
 from narval.memory.elements.canonical import canonical
@@ -454,7 +455,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def _is_told(box: Account, raw: bytes) -> None:
-    xml = mail_boxes.element_of(box, mail_boxes.Letter("ident", "somewhere", raw))
+    xml = mail_boxes.element_of(box, letters.Letter("ident", "somewhere", raw))
     assert canonical(xml) == xml
     element = Element(0, xml)
     fitting = [output.id for output in (mail.MAILS, mail.TROUBLES) if all(map(element.xpath, output.match))]

@@ -13,6 +13,7 @@ import pytest
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
+from modules.mail import letters
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
 from narval.runtime.calls.context import CallContext
@@ -47,7 +48,7 @@ def test_read_tells_of_a_bad_mail_and_gives_the_others(tmp_path: Path) -> None:
 def test_a_mail_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = maildir(tmp_path / "Maildir", 1)
     (folder / "new" / "1793600005.5.host").write_bytes(letter(5, "x" * 2_000))
-    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(letters, "MAX_MAIL", 1_000)
     found = read(tmp_path, BOX)
     assert subjects(found) == ["mail 0", "bad-mail"]
     assert "1793600005.5.host" in found[1].text
@@ -64,19 +65,21 @@ def test_a_full_disk_is_not_the_fault_of_a_mail(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("xml", "message"),
+    ("xml", "message", "kind"),
     [
-        ('<mailbox path="nowhere"/>', "expected a Maildir"),
-        ('<mailbox kind="pop" path="x"/>', "one of maildir, mbox, imap"),
-        ('<mailbox kind="mbox"/>', "expected a path"),
+        ('<mailbox path="nowhere"/>', "expected a Maildir", "mailbox-unreachable"),
+        ('<mailbox kind="mbox" path="nowhere/mbox"/>', "nowhere", "mailbox-unreachable"),
+        ('<mailbox kind="mbox" path="."/>', "expected an mbox", "bad-account"),
+        ('<mailbox kind="pop" path="x"/>', "one of maildir, mbox, imap", "bad-account"),
+        ('<mailbox kind="mbox"/>', "expected a path", "bad-account"),
     ],
 )
 def test_an_account_that_cannot_be_opened_says_what_was_expected(
-    tmp_path: Path, xml: str, message: str
+    tmp_path: Path, xml: str, message: str, kind: str
 ) -> None:
     with pytest.raises(ActionError, match=message) as caught:
         read(tmp_path, xml)
-    assert caught.value.kind == "bad-account"
+    assert caught.value.kind == kind
 
 
 def test_N36_a_watched_maildir_gives_what_is_there_then_what_comes(tmp_path: Path) -> None:
@@ -244,7 +247,7 @@ def test_an_mbox_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
 
 def test_one_mail_of_an_mbox_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mbox").write_bytes(FROM + letter(1, "x\n" * 2_000) + b"\n" + FROM + letter(2))
-    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(letters, "MAX_MAIL", 1_000)
     assert subjects(read(tmp_path, MBOX)) == ["bad-mail", "mail 2"]
 
 

@@ -3,106 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import imaplib
 import ssl
 from pathlib import Path
 from typing import Any
 
-import imap_tools
 import pytest
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
+from modules.mail import letters
 from narval.errors import ActionError
 from narval.runtime.calls.people.mail.account import Account
+from tests.modules.imap_server import ImapServer
 from tests.modules.mailboxes import letter, read, subjects, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
-
-
-class ImapServer:
-    """As much of RFC 3501 and RFC 2177 as a reader needs; what it was asked is kept in `asked`."""
-
-    def __init__(self, *mails: bytes, idle: bool = True) -> None:
-        self.mails = dict(enumerate(mails, 1))
-        self.validity = 7
-        self.capabilities = "IMAP4rev1 IDLE" if idle else "IMAP4rev1"
-        self.asked: list[str] = []
-        self.idling = asyncio.Event()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._serving: list[asyncio.Task[None] | None] = []
-
-    async def __aenter__(self) -> ImapServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        self.hang_up()
-        await asyncio.gather(*filter(None, self._serving))
-
-    def deliver(self, raw: bytes) -> None:
-        """A mail arrives; whoever idles is told."""
-        self.mails[max(self.mails, default=0) + 1] = raw
-        for writer in self._writers:
-            writer.write(f"* {len(self.mails)} EXISTS\r\n".encode())
-
-    def hang_up(self) -> None:
-        """All connections are lost."""
-        self.idling.clear()
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        self._serving.append(asyncio.current_task())
-        writer.write(b"* OK ready\r\n")
-        try:
-            while line := (await reader.readline()).decode().rstrip("\r\n"):
-                tag, command, rest = (*line.split(" ", 2), "")[:3]
-                self.asked.append(f"{command} {rest}".strip())
-                if command == "IDLE":
-                    writer.write(b"+ idling\r\n")
-                    self.idling.set()
-                    if await reader.readline() != b"DONE\r\n":
-                        break
-                    self.idling.clear()
-                writer.write(
-                    self.respond(command, rest) + f"{tag} {self._verdict(command, rest)}\r\n".encode()
-                )
-                if command == "LOGOUT":
-                    break
-        except ConnectionError:
-            pass
-        finally:
-            self._writers.discard(writer)
-            writer.close()
-
-    def _verdict(self, command: str, rest: str) -> str:
-        if command == "LOGIN" and rest != '"you" "pass word"':
-            return "NO [AUTHENTICATIONFAILED] who are you?"
-        return "OK [READ-ONLY] done" if command == "EXAMINE" else "OK done"
-
-    def respond(self, command: str, rest: str) -> bytes:
-        if command == "CAPABILITY":
-            return f"* CAPABILITY {self.capabilities}\r\n".encode()
-        if command == "EXAMINE":
-            return f"* {len(self.mails)} EXISTS\r\n* OK [UIDVALIDITY {self.validity}] ids\r\n".encode()
-        if command == "LOGOUT":
-            return b"* BYE\r\n"
-        if found := re.fullmatch(r"SEARCH UID (\d+):\*", rest):
-            last = max(self.mails, default=0)
-            uids = [uid for uid in self.mails if uid >= int(found[1]) or uid == last]
-            return f"* SEARCH {' '.join(map(str, uids))}\r\n".encode()
-        if found := re.fullmatch(r"FETCH (\d+) \(BODY\.PEEK\[\]<0\.(\d+)>\)", rest, re.IGNORECASE):
-            raw = self.mails[int(found[1])][: int(found[2])].replace(b"\n", b"\r\n")
-            return f"* 1 FETCH (UID {found[1]} BODY[]<0> {{{len(raw)}}}\r\n".encode() + raw + b")\r\n"
-        return b""
-
-    def element(self, **more: str) -> str:
-        given = {"name": "imap", "kind": "imap", "host": "127.0.0.1", "port": str(self.port), "tls": "none"}
-        given |= {"user": "you", "secret": "imap-secret"} | more
-        return "<mailbox " + " ".join(f'{name}="{value}"' for name, value in given.items()) + "/>"
 
 
 @pytest.fixture
@@ -195,7 +110,7 @@ def test_a_mail_that_comes_while_another_is_fetched_is_not_left_for_later(home: 
 def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mail_boxes, "MAX_MAIL", 1_000)
+    monkeypatch.setattr(letters, "MAX_MAIL", 1_000)
 
     async def scenario() -> None:
         async with (
@@ -241,20 +156,26 @@ def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("tls", "opener", "port"), [({}, "MailBox", 993), ({"tls": "starttls"}, "MailBoxStartTls", 143)]
+    ("tls", "opener", "port"), [({}, "IMAP4_SSL", 993), ({"tls": "starttls"}, "IMAP4", 143)]
 )
 def test_imap_checks_the_certificate_of_the_server(
     home: Path, monkeypatch: pytest.MonkeyPatch, tls: dict[str, str], opener: str, port: int
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def connect(host: str, port: int, **given: Any) -> None:
+    def connect(_: object, host: str, port: int, **given: Any) -> None:
         asked.update(given, host=host, port=port)
+        if opener == "IMAP4_SSL":
+            raise ConnectionRefusedError
+
+    def starttls(_: object, context: ssl.SSLContext) -> None:
+        asked.update(ssl_context=context)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(imap_tools, opener, connect)
+    monkeypatch.setattr(getattr(imaplib, opener), "__init__", connect)
+    monkeypatch.setattr(imaplib.IMAP4, "starttls", starttls)
     account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
-    with pytest.raises(mail_boxes.UnreachableError), mail_boxes.opened(account, mail_boxes.Signal()):
+    with pytest.raises(letters.UnreachableError), mail_boxes.opened(account, letters.Signal()):
         pass
     assert (asked["host"], asked["port"]) == ("imap.example.org", port)
     assert asked["ssl_context"].verify_mode is ssl.CERT_REQUIRED

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from narval.definitions.prototype import Input, Output, Prototype
+from narval.definitions.prototype import Input, Output, Prototype, check_replaces
 from narval.definitions.reading.lexer import Locate
 from narval.definitions.reading.xml import Entry, Reading
 from narval.definitions.requirements import TransitionCondition
@@ -131,20 +131,21 @@ class Patterns:
         """The inputs and outputs that an entry declares (tables 2.16, 2.18, N14)."""
         for declared in entry.of("input", "output"):
             self.condition(declared)
-            self._unique(declared)
+            self._key(declared, "unique", check_unique)
+            self._key(declared, "replaces", check_replaces)
         return Prototype(
             tuple(self._input(declared) for declared in self._reading.by_name(entry.of("input")).values()),
             tuple(self._output(declared) for declared in self._reading.by_name(entry.of("output")).values()),
         )
 
-    def _unique(self, entry: Entry) -> None:
-        pattern = self.of_attribute(entry, "unique")
+    def _key(self, entry: Entry, word: str, check: Callable[[str, Mapping[str, str]], None]) -> None:
+        pattern = self.of_attribute(entry, word)
         if pattern is None:
             return
         try:
-            check_unique(pattern.text, entry.namespaces)
+            check(pattern.text, entry.namespaces)
         except PatternError as error:
-            self._reading.fault_at(entry.place("unique", error.column - 1), f"unique: {error.message}")
+            self._reading.fault_at(entry.place(word, error.column - 1), f"{word}: {error.message}")
 
     def _input(self, entry: Entry) -> Input:
         texts, namespaces = self.texts(entry)
@@ -157,7 +158,8 @@ class Patterns:
     def _output(self, entry: Entry) -> Output:
         texts, namespaces = self.texts(entry)
         flags = {name: entry.get(name, False) for name in ("list", "optional")}
-        return Output(entry.get("id"), texts, **flags, unique=entry.get("unique"), namespaces=namespaces)
+        keys = {name: entry.get(name) for name in ("unique", "replaces")}
+        return Output(entry.get("id"), texts, **flags, **keys, namespaces=namespaces)
 
     def texts(self, entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
         """The expressions of an entry's `match`, and the prefixes that they use."""

@@ -182,6 +182,7 @@ COMMON: Words = {
             "list": Attribute(yes_no),
             "optional": Attribute(yes_no),
             "unique": Attribute(anything),
+            "replaces": Attribute(anything),
         },
         ("match",),
     ),

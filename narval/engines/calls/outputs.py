@@ -7,13 +7,13 @@ from types import MappingProxyType
 import msgspec
 from lxml import etree
 
-from narval.definitions.prototype import Output, Prototype
+from narval.definitions.prototype import REPLACES, Output, Prototype
 from narval.definitions.unique import unique_value
 from narval.engines.calls.candidates import Bindings
 from narval.engines.events import OutputElement
 from narval.engines.view import View
 from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.pattern import Bound
+from narval.memory.patterns.pattern import Bound, condition
 
 ERROR = "error"
 
@@ -21,8 +21,8 @@ ERROR = "error"
 UniqueKey = tuple[str, str, str]
 """The value that `unique` gives of an element: name, expression, value."""
 
-Accepted = tuple[Element, UniqueKey | None]
-"""An element that may enter memory, and the key of a unique output."""
+Accepted = tuple[Element, UniqueKey | None, Bound | None]
+"""An element that may enter memory, the key of a unique output, and what of memory it takes the place of."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -69,13 +69,13 @@ def judge(
         name = element.name
         erred = name == ERROR
         if erred and complete:
-            errors.append((element, None))
+            errors.append((element, None, None))
             continue
         fitting, tree = _fitting(element, name, bounds)
         if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
             fault = _misfit(prototype, raw, element, fitting)
             return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
-        key = None
+        key = earlier = None
         if fitting:
             output = fitting[0]
             counts[output.id] = counts.get(output.id, 0) + 1
@@ -84,7 +84,9 @@ def judge(
                 if fault:
                     named = raw.output or ", ".join(output.id for output in fitting)
                     return Verdict(fault=fault, output=named)
-        (errors if erred else accepted).append((element, key))
+            if output.replaces is not None:
+                earlier = _earlier(output.replaces, element)
+        (errors if erred else accepted).append((element, key, earlier))
     if complete and counts != prototype.each_output_once:
         for output in prototype.outputs:
             fault = _miscount(output, counts.get(output.id, 0), bool(errors))
@@ -133,3 +135,15 @@ def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
     except etree.XPathError as error:
         return f"the unique expression {output.unique!r} cannot be evaluated: {error}", None
     return "", (str(tree.root.tag), output.unique, value) if value else None
+
+
+def _earlier(text: str, element: Element) -> Bound | None:
+    """The condition on elements that one takes the place of, as its output says by `replaces`; None where it
+    lacks the attribute, or has a namespace.
+    """
+    found = REPLACES.fullmatch(text)
+    assert found is not None, text
+    name, attribute = found["name"] or element.name, found["attribute"]
+    if attribute not in element.attributes or name.startswith("{"):
+        return None
+    return condition(f"{name}[@{attribute} = $new/@{attribute}]").bind({"new": (element,)})

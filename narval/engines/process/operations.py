@@ -36,6 +36,9 @@ def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
     state = decision.state
     if state.status in ("pending-cancel", "cancelled"):
         raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
+    if state.status == "created":
+        begins = "it begins when a daemon is at work (narval run)"
+        raise OperationRefused("not-executing", f"process {state.eid} has not begun yet: {begins}")
     if state.status != "executing":
         raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
     operation = _EXECUTING.get(event.name)

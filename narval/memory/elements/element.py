@@ -54,8 +54,9 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
     It is altered once, when it enters memory: then it is given number, moment and origin.
 
-    `eid` is its number (0: not in memory yet), `xml` its bytes (UTF-8, no declaration, no eid attribute),
-    `added` the moment it arrived (seconds since 1970, UTC), `origin` its maker (None: from outside).
+    `eid` is its number (0: not in memory yet), `xml` its XML as `bytes`, not `str` (UTF-8, no declaration, no
+    eid attribute; `xml.decode()` is the text), `added` the moment it arrived (seconds since 1970, UTC),
+    `origin` its maker (None: from outside).
     """
 
     eid: int

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -27,6 +28,23 @@ Where = Literal["thread", "worker", "inline", "async", "source", "transform", "p
 Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
+
+
+class RunsCommands(Protocol):
+    """Runs programs for actions, as `narval.runtime.calls.programs.commands` does."""
+
+    async def run(
+        self,
+        words: Sequence[str],
+        hear: Callable[[bytes, bool], None],
+        *,
+        call: str,
+        seconds: float,
+        environment: Mapping[str, str],
+        directory: str,
+        text: bytes,
+    ) -> int: ...
+
 
 _current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
 
@@ -104,6 +122,7 @@ class CallContext(msgspec.Struct, eq=False):
     payload: Mapping[str, Any] | None = None
     listener: Listener | None = None
     sleeper: Sleeper | None = None
+    commands: RunsCommands | None = None
     fetch_allow: tuple[str, ...] = ()
     services: tuple[Service, ...] = ()
     progressed: tuple[float, float | None] | None = None
@@ -130,9 +149,13 @@ class CallContext(msgspec.Struct, eq=False):
         """True if a source is called, which goes on yielding elements."""
         return self.target.where == "source"
 
-    def attach(self, listener: Listener | None, sleeper: Sleeper | None = None) -> None:
-        """Have reports go to `listener`, and `sleep` done by `sleeper` in place of the event loop."""
-        self.listener, self.sleeper = listener, sleeper
+    def attach(
+        self, listener: Listener | None, sleeper: Sleeper | None = None, commands: RunsCommands | None = None
+    ) -> None:
+        """Have reports go to `listener`, `sleep` done by `sleeper` in place of the event loop, and programs
+        run by `commands`.
+        """
+        self.listener, self.sleeper, self.commands = listener, sleeper, commands
 
     def allow(self, places: tuple[str, ...], services: tuple[Service, ...]) -> None:
         """Let it fetch from these places inside, and ask these services, and no others, from now on."""
@@ -146,6 +169,38 @@ class CallContext(msgspec.Struct, eq=False):
     async def sleep(self, seconds: float) -> None:
         """Let time pass, as `narval.sleep` does within this call."""
         await (asyncio.sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
+
+    async def run_program(
+        self,
+        words: Sequence[str],
+        hear: Callable[[bytes, bool], None],
+        *,
+        seconds: float,
+        environment: Mapping[str, str],
+        folder: str = "",
+        text: bytes = b"",
+    ) -> int:
+        """Run a program to its end, in a folder from the home on; give its status, negative that of a signal.
+
+        `hear` is given what it prints, and True for its standard error. It sees few variables of the daemon,
+        and ends with this call or the daemon, with all that it has started. For coroutines alone. Raises
+        CannotStartError, and TimeoutError after so many seconds.
+        """
+        if self.commands is None:
+            raise RequestError(f"expected a coroutine of the daemon to run {words[0]}, found another caller")
+        directory = os.path.normpath((self.home or Path.cwd()) / Path(folder).expanduser())
+        variables = {"NARVAL_RUN": str(self.run), "NARVAL_STEP": self.step, **environment}
+        if self.home is not None:
+            variables["NARVAL_HOME"] = str(self.home)
+        return await self.commands.run(
+            words,
+            hear,
+            call=self.id,
+            seconds=seconds,
+            environment=variables,
+            directory=directory,
+            text=text,
+        )
 
     def context(self) -> contextvars.Context:
         """Make a context of variables in which `call()` gives this call."""

@@ -74,7 +74,8 @@ class Executor:
         if call.id in self._calls:
             raise InternalError(f"the call {call.id} is under way already")
         listener = self._report if where == "source" else None
-        call.attach(listener, self._sleep if self._sleeps is not None else None)
+        sleeper = self._sleep if self._sleeps is not None else None
+        call.attach(listener, sleeper, self.programs.commands)
         call.allow(*self._allowed)
         running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
         self._calls[call.id] = (running, done)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from narval.definitions import kinds
+from narval.definitions.kinds import ASKING
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.people.approvals import doubts_of_rules
-from narval.definitions.people.directory import Directory
+from narval.definitions.people.directory import AFTER_A_MODEL, Directory
 from narval.definitions.schedule import date_warnings
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -20,15 +23,18 @@ from narval.runtime.home.agents.folders import (
     read_folders,
     too_many_definitions,
 )
-from narval.runtime.home.found_files import files_of
+from narval.runtime.home.found_files import files_of, is_module, read_file
 from narval.runtime.home.home import Home
+from narval.runtime.home.loaded import parse_file
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import FILE, Settings, read_settings
+from narval.runtime.home.settings import FILE, Settings, parse_settings, read_settings
 from narval.runtime.store.open import look_into
 from narval.runtime.system.cgroup import obstacle
+from narval.source.text import Source
+from narval.source.toml import TomlText
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
@@ -53,13 +59,18 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
+    if loaded.library.get(ASKING, AFTER_A_MODEL) is None:
+        faults += _unasked(
+            home, [found.name for found in settings.services if found.table == "models" and found.asks]
+        )
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
     root, kept = home.path.resolve(), list[Fault]()
+    outside = [path for path in wanted if not path.is_relative_to(root)]
+    kept += _faults_outside(loaded, outside, people, writes, alone=False) if outside else ()
     for path in wanted:
-        if not path.is_relative_to(root):
-            kept += _faults_outside(loaded, path, people, writes)
+        if path in outside:
             continue
         kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
@@ -67,17 +78,86 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     return sorted(set(kept))
 
 
-def _faults_outside(loaded: Loaded, path: Path, people: Directory | None, writes: bool) -> list[Fault]:
-    faults: list[Fault] = []
-    for file in files_of(path):
-        try:
-            loaded = loaded.with_definitions(file)
-        except DefinitionError as error:
-            faults += error.faults
-        else:
-            added = [definition for definition in loaded.library if definition.path == str(file)]
-            faults += _warnings(added, loaded.library, people, writes)
-    return faults
+def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
+    """Warnings about language models, where there is no work by which somebody is asked after an answer."""
+    for name in models:
+        place = TomlText(Source(FILE, (home.path / FILE).read_bytes())).key("models", name)
+        why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
+        message = f"models.{name}: {why}; take what ships: narval take recipes/model.xml"
+        yield Fault(FILE, *place, message, warning=True)
+
+
+def check_alone(paths: Iterable[Path]) -> list[Fault]:
+    """The faults of files of no home, each known to the others, as far as they can be told.
+
+    A name that none of them has, and nothing that ships, may be another file's: it is a warning.
+    """
+    with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
+        loaded = Loader(Path(folder)).load()
+        return sorted(set(_faults_outside(loaded, [path.resolve() for path in paths], alone=True)))
+
+
+def _faults_outside(
+    loaded: Loaded,
+    paths: Iterable[Path],
+    people: Directory | None = None,
+    writes: bool = False,
+    *,
+    alone: bool,
+) -> list[Fault]:
+    """The faults of files outside a home, as if they were added to it in the order in which they need each
+    other; where they are `alone`, names that nothing has are warnings.
+    """
+    faults, added, left = list[Fault](), set[str](), [file for path in paths for file in _to_check(path)]
+    declaring = [file for file in left if file.name in _SPECIAL]
+    left, before = [file for file in left if file not in declaring], 0
+    while len(left) != before:
+        before, failed = len(left), dict[Path, DefinitionError]()
+        for file in left:
+            try:
+                loaded = loaded.with_definitions(file)
+                added.add(str(file))
+            except DefinitionError as error:
+                failed[file] = error
+        left = list(failed)
+    for file in left:
+        unsure = alone and _is_well_written(file)
+        faults += (replace(fault, warning=True) if unsure else fault for fault in failed[file].faults)
+    for file in declaring:
+        faults += _faults_declared(file, loaded.library, starts=not alone)
+    definitions = [definition for definition in loaded.library if definition.path in added]
+    return [*faults, *_warnings(definitions, loaded.library, people, writes)]
+
+
+_SPECIAL = ("memory.xml", "narval.toml")
+"""The names of files of declarations and of settings."""
+
+
+def _to_check(path: Path) -> list[Path]:
+    """The file at a path; of a folder those that hold definitions, declarations or settings."""
+    endings = (*kinds.suffixes(), ".py", *_SPECIAL)
+    found = files_of(path)
+    return [file for file in found if file == path or file.is_dir() or file.name.endswith(endings)]
+
+
+def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Fault]:
+    """The faults of a file of declarations or of settings."""
+    read = read_file(file, str(file))
+    if isinstance(read, Fault):
+        return [read]
+    if file.suffix == ".toml":
+        return parse_settings(read)[1]
+    schemas = Schemas(file.parent.parent / "etc" / "schemas")
+    return read_memory(file, schemas, library, starts=starts, shown=str(file))[1]
+
+
+def _is_well_written(file: Path) -> bool:
+    """True if a file has no faults of its own: what is wrong is with the names of others."""
+    read = None if is_module(file) else read_file(file, str(file))
+    try:
+        return isinstance(read, Source) and not parse_file(read).faults
+    except DefinitionError:
+        return False
 
 
 def _warnings(

@@ -8,8 +8,8 @@ from pathlib import Path
 from narval.definitions.library import Library
 from narval.definitions.prototype import NAME_OF, Prototype
 from narval.definitions.reading.durations import read_duration
-from narval.definitions.suggestions import closest
-from narval.engines.registry import runnable, taking
+from narval.definitions.suggestions import closest, nearest
+from narval.engines.registry import is_runnable, runnable, taking
 from narval.errors import DefinitionError, ElementError, Fault, PatternError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.control_elements import START_PLANS, TARGET, TASK, TASK_OBJECT
@@ -156,12 +156,21 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
 
 
 def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
-    """Faults of elements that would start a definition which is not there."""
+    """Faults of elements that would start a definition which is not there, with what may be meant."""
     for child in root.children:
-        name = child.attributes.get(TARGET, "")
-        task = child.attributes.get(TASK, "")
-        if child.tag == TASK_OBJECT and taking(library, task) is None:
-            yield source.fault(f"there is no task {task!r} to put an object to", child.line, child.column)
-        if child.tag in START_PLANS and runnable(library, name) is None:
-            place = child.place(TARGET) if TARGET in child.attributes else (child.line, child.column)
-            yield source.fault(f"there is no definition {name!r} to start", *place)
+        if child.tag in START_PLANS and runnable(library, child.attributes.get(TARGET, "")) is None:
+            known = [found.full_name for found in library if is_runnable(found.kind)]
+            yield source.fault(*_unknown(child, TARGET, "definition {} to start", known))
+        elif child.tag == TASK_OBJECT and taking(library, child.attributes.get(TASK, "")) is None:
+            known = [name for found in library if taking(library, name := found.full_name)]
+            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known))
+
+
+def _unknown(child: XmlNode, attribute: str, what: str, known: list[str]) -> tuple[str, int, int]:
+    """The message and the place of a fault: the attribute names nothing that is known, or is not there."""
+    name = child.attributes.get(attribute)
+    if name is not None:
+        return f"there is no {what.format(repr(name))}{closest(name, known)}", *child.place(attribute)
+    meant = nearest(attribute, child.attributes)
+    message = f"expected the attribute {attribute} with a name, found {meant or 'none'}"
+    return message, child.line, child.column

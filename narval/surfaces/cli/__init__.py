@@ -25,9 +25,9 @@ _WHERE = {
     "hooks": "monitor.hooks",
     "task": "task.command",
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
-    "environment": "tokens", "remembered": "remembered",
+    "environment": "tokens", "remembered": "monitor.remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
-    "log": "daemon.control", "service": "daemon.homes",
+    "log": "daemon.control", "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 

@@ -131,6 +131,29 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
+def of_people(context: click.Context, _: str) -> Choices:
+    """The people of the home."""
+    for row in asked(context, "people"):
+        yield row["person"], row["name"]
+
+
+def _elements(context: click.Context, incomplete: str) -> Choices:
+    """The newest elements, or many more where a number was begun."""
+    for row in asked(context, "memory", limit=20 * PAGE if incomplete else PAGE):
+        yield str(row["eid"]), row["name"]
+
+
+def _incidents(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "incidents", every=True):
+        yield row["incident"], row["message"]
+
+
+def _versions(context: click.Context, _: str) -> Choices:
+    """The digests of the versions of the definition that was named before."""
+    for row in asked(context, "versions", name=context.params.get("name") or context.args[0]):
+        yield row["digest"], row["path"]
+
+
 def _dead_letters(context: click.Context, _: str) -> Choices:
     for row in asked(context, "letters", dead=True):
         yield str(row["letter"]), f"{row['element'] or row['kind']} for {row['to']}: {row['reason']}"
@@ -138,6 +161,10 @@ def _dead_letters(context: click.Context, _: str) -> Choices:
 
 agents = source(_agents)
 dead_letters = source(_dead_letters)
+people = source(of_people)
+elements = source(_elements)
+incidents = source(_incidents)
+versions = source(_versions)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")
 definitions = source(_definitions)

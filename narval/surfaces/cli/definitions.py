@@ -24,8 +24,20 @@ narval definitions mail.triage --diff 0ad553e2a6b7"""
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.definitions)
 @click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
 @click.option("--versions", "all_versions", is_flag=True, help="List the versions of NAME that are kept.")
-@click.option("--diff", "old", metavar="OLD", help="What has changed in NAME since this version.")
-@click.option("--to", "new", metavar="NEW", help="With --diff: until this version, not the current one.")
+@click.option(
+    "--diff",
+    "old",
+    metavar="OLD",
+    shell_complete=completion.versions,
+    help="What has changed in NAME since this version.",
+)
+@click.option(
+    "--to",
+    "new",
+    metavar="NEW",
+    shell_complete=completion.versions,
+    help="With --diff: until this version, not the current one.",
+)
 def definitions(
     session: Session, name: str | None, kind: str | None, all_versions: bool, old: str | None, new: str | None
 ) -> None:
@@ -65,10 +77,11 @@ def _definitions(answer: dict[str, Any]) -> None:
 def actions(session: Session, shipped: bool) -> None:
     """List the actions there are, with their inputs and outputs.
 
-    An input in [brackets] is optional; one with … takes a list. "asks first" is the work by which the home
-    has somebody agree before a call (etc/people.toml). A module that ships is loaded when something
-    in the home names it; --shipped lists the actions of all of them, and the module of the home that has
-    taken the place of theirs, if one has.
+    An input in [brackets] is optional; one with … takes a list. "outside" says that what it does can be seen
+    outside the home: after a language model's answer it asks first. "asks first" is the work by which the
+    home has somebody agree before a call (etc/people.toml). A module that ships is loaded when something in
+    the home names it; --shipped lists the actions of all of them, and the module of the home that has taken
+    the place of theirs, if one has.
     """
     columns = SHIPPED_ACTIONS if shipped else ACTIONS
     session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows))

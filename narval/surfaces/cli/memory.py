@@ -120,7 +120,13 @@ echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
 
 @command("add", example=_ADD, alters=True)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
-@click.option("--replace", type=int, metavar="EID", help="Add one element in place of this one.")
+@click.option(
+    "--replace",
+    type=int,
+    metavar="EID",
+    shell_complete=completion.elements,
+    help="Add one element in place of this one.",
+)
 def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
     """Add elements to memory, and print their eids.
 
@@ -208,7 +214,9 @@ def letters(session: Session, act: str | None, letter: int | None, dead: bool) -
 
 
 @command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)
-@click.argument("eids", metavar="EID...", nargs=-1, required=True, type=int)
+@click.argument(
+    "eids", metavar="EID...", nargs=-1, required=True, type=int, shell_complete=completion.elements
+)
 @click.option("--reason", default="", metavar="TEXT", help="Kept with the element that tells of it.")
 def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
     """Let elements count no more.

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from narval.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, WALKED, table
@@ -23,6 +24,12 @@ def _nodes(context: click.Context, _: str, states: tuple[str, ...]) -> completio
 def _tokens_by_id(context: click.Context, _: str) -> completion.Choices:
     for token in _newest_tokens(context):
         yield str(token["id"]), f"{token['node']} {token['state']}"
+
+
+def _attributes(context: click.Context, _: str) -> completion.Choices:
+    """The attributes of the process named before."""
+    shown = completion.asked(context, "environment", run=completion.named_run(context))
+    yield from shown["environment"].items()
 
 
 def _newest_tokens(context: click.Context) -> list[dict[str, Any]]:
@@ -188,13 +195,21 @@ def _tokens(answer: dict[str, Any]) -> None:
         table(ARC_TOKENS, answer["arc_tokens"])
 
 
-@command(
-    "environment",
-    example="narval environment 12\nnarval environment 12 paid=true\nnarval environment 12 due --token 31",
-    alters=True,
-)
+_ENVIRONMENT = """\
+narval environment 12
+narval environment 12 due --token 31
+narval environment 12 --set paid=true --set by=ann"""
+
+
+@command("environment", example=_ENVIRONMENT, alters=True)
 @process_argument
-@click.argument("attribute", metavar="[NAME[=VALUE]]", required=False)
+@click.argument(
+    "attribute",
+    metavar="[NAME[=VALUE]]",
+    required=False,
+    shell_complete=completion.source(_attributes),
+)
+@click.option("--set", "pairs", type=Pair(), multiple=True, help="Set an attribute; may be repeated.")
 @token_option
 @click.option("--of-set", metavar="NAME", help="Those of the set of tokens of this name,")
 @click.option("--index", type=click.IntRange(0), metavar="N", help="… or of one of its members.")
@@ -202,37 +217,42 @@ def environment(
     session: Session,
     run: int,
     attribute: str | None,
+    pairs: Pairs,
     token: int | None,
     of_set: str | None,
     index: int | None,
 ) -> None:
     """Show the attributes of a process, or of a token.
 
-    With NAME=VALUE, sets one; those of a token lie over those of its process.
-
-    NAME= sets an empty text. What is set for a token is seen by those that come from it.
+    With --set NAME=VALUE, or NAME=VALUE alone, sets them, all or none; those of a token lie over those of its
+    process. NAME= sets an empty text. What is set for a token is seen by those that come from it.
     """
-    name, value = _attribute(attribute) if attribute is not None else (None, None)
+    name, sign, value = (attribute or "").partition("=")
+    given = [(name, value), *pairs] if sign else list(pairs)
+    if attribute is not None and not name:
+        raise click.UsageError(f"expected NAME=VALUE, got {attribute!r}")
+    if pairs and name and not sign:
+        raise click.UsageError(
+            f"expected --set alone, or {name}=VALUE beside it, got {name}, which shows one"
+        )
+    values = dict(given)
+    if len(values) < len(given):
+        twice = next(key for key in values if [one for one, _ in given].count(key) > 1)
+        raise click.UsageError(f"{twice} is given twice")
     place = {"run": run, "token": token, "of_set": of_set, "index": index}
-    if value is not None:
-        answer = session.ask("set_environment", values={name: value}, **place)
+    if values:
+        answer = session.ask("set_environment", values=values, **place)
     elif session.acting_as:
-        raise click.UsageError("--as goes with NAME=VALUE: what is only shown is not recorded")
+        raise click.UsageError("--as goes with --set NAME=VALUE: what is only shown is not recorded")
     else:
         answer = session.ask("environment", **place)
-    if name is not None and value is None:
+    if name and not sign:
         found = answer["environment"].get(name)
         if found is None:
-            raise click.ClickException(f"run {run} has no attribute {name}")
+            from narval.definitions.suggestions import closest
+
+            raise RequestError(f"run {run} has no attribute {name}{closest(name, answer['environment'])}")
         session.give({"name": name, "value": found}, lambda answer: click.echo(answer["value"]))
         return
     rows = [{"name": key, "value": text} for key, text in answer["environment"].items()]
     session.give(answer, lambda _: table(ATTRIBUTES, rows))
-
-
-def _attribute(text: str) -> tuple[str, str | None]:
-    """A name, and a value if there is one."""
-    name, sign, value = text.partition("=")
-    if not name:
-        raise click.UsageError(f"expected NAME=VALUE, got {text!r}")
-    return name, value if sign else None

@@ -3,7 +3,7 @@
 import pytest
 
 from narval.definitions.action.definition import Input, Output
-from narval.engines.commands import Add, AddToContext, CancelCall, RecordUnique
+from narval.engines.commands import Add, AddToContext, CancelCall, Outdate, RecordUnique
 from narval.memory.elements.changes import Forgotten
 from tests.engines.dialogue import Dialogue, action, recipe, step, transition
 
@@ -222,6 +222,64 @@ def test_N37_a_unique_expression_that_cannot_be_evaluated_is_a_bad_output() -> N
     said, _ = returning([Output("mail", "mail", unique="unknown-function(@id)")], "<mail id='1'/>")
     assert said.error()["output"] == "mail"
     assert "unknown-function" in said.error()["message"]
+
+
+# --- replaces ----------------------------------------------------------------------------------------------
+
+KEEPS = action(
+    "m.a",
+    (),
+    [
+        Output("events", "event", list=True, optional=True, replaces="@key"),
+        Output("gone", "outdated", list=True, optional=True, replaces="event/@key"),
+    ],
+    source=True,
+)
+
+
+def current(said: Dialogue) -> list[str]:
+    """The texts of the events that count."""
+    return [event.text for event in said.named("event") if event.eid not in said.memory.outdated]
+
+
+def test_an_output_takes_the_place_of_the_element_with_the_same_key() -> None:
+    said = Dialogue(ONE, KEEPS)
+    said.start("g.r")
+    said.produced("a", "<event key='1'>one</event>", "<event key='2'>two</event>", "<event>none</event>")
+    first = said.named("event")[0]
+    said.produced("a", "<event key='1'>uno</event>", "<event>none</event>")
+    assert current(said) == ["two", "none", "uno", "none"]
+    assert said.named("event")[-2].origin.inputs == (first.eid,), (
+        "what waits for the old one gets the new one"
+    )
+    assert said.wishes(Outdate) == [Outdate((first.eid,))]
+
+
+def test_an_output_that_is_the_same_again_is_dropped_and_one_that_was_before_is_not() -> None:
+    said = Dialogue(ONE, KEEPS)
+    said.start("g.r")
+    for text in ("one", "one", "two", "one"):
+        said.produced("a", f"<event key='1' more='&quot;&apos;'>{text}</event>")
+    assert [event.text for event in said.named("event")] == ["one", "two", "one"]
+    assert current(said) == ["one"]
+
+
+def test_an_output_of_another_name_takes_an_element_away_and_is_dropped_where_there_is_none() -> None:
+    said = Dialogue(ONE, KEEPS)
+    said.start("g.r")
+    said.produced("a", "<event key='1'>one</event>", "<event key='2'>two</event>")
+    said.produced("a", "<outdated key='1' reason='r'/>", "<outdated key='7' reason='r'/>")
+    assert current(said) == ["two"]
+    assert [element.attributes["key"] for element in said.named("outdated")] == ["1"]
+
+
+def test_an_output_of_a_call_that_ends_replaces_too() -> None:
+    said = Dialogue(ONE, action("m.a", (), [Output("event", "event", optional=True, replaces="@key")]))
+    for text in ("one", "two", "two"):
+        run = said.start("g.r")
+        said.returned("a", f"<event key='1'>{text}</event>")
+        assert said.state(run) == "done"
+    assert current(said) == ["two"]
 
 
 # --- N36: sources ------------------------------------------------------------------------------------------

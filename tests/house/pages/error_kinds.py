@@ -32,7 +32,7 @@ ELEMENTS = """
 
 What fails in a run leaves an `error` element, whose `type` is one of these; an exception that an action
 raises and that is no `ActionError` has the name of its class there. Recipes can go on from them ([error
-links](recipe.md)). A message is shown as it begins,
+links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)). A message is shown as it begins,
 with … for what is filled in.
 """
 

@@ -176,4 +176,10 @@ def test_the_sample_of_settings_shows_what_can_be_read() -> None:
     text = "\n".join(line.removeprefix("#") for line in lines if not line.startswith("# "))
     services, faults = read(text)
     assert faults == []
-    assert {service.table for service in services} == {"services", "calendars", "models", "mailboxes"}
+    assert {service.table for service in services} == {
+        "services",
+        "calendars",
+        "models",
+        "mailboxes",
+        "commands",
+    }

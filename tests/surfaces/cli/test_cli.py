@@ -89,9 +89,13 @@ def test_shells_can_complete_commands(shell: str) -> None:
 # --- exit status ----------------------------------------------------------------------------------------
 
 
+HOMELESS = ("init", "automaton", "dataflow", "completion")
+"""Commands that need no home."""
+
+
 @pytest.mark.parametrize(
     "command",
-    [command for command in COMMANDS.values() if command.name not in ("init", "automaton", "dataflow")],
+    [command for command in COMMANDS.values() if command.name not in HOMELESS],
     ids=lambda one: one.name,
 )
 def test_without_a_home_every_command_says_how_to_make_one(command: click.Command, tmp_path: Path) -> None:

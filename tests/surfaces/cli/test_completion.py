@@ -12,7 +12,24 @@ from pathlib import Path
 import pytest
 
 from narval.surfaces.cli import completion
+from tests.house.operations_page import all_commands
 from tests.surfaces.cli.command_line import NAME, daemon, make_home, narval, run_of, well
+
+NAMES = (
+    "run",
+    "eid",
+    "eids",
+    "replace",
+    "person",
+    "item",
+    "incident",
+    "letter",
+    "case",
+    "agent",
+    "old",
+    "new",
+)
+"""The parameters of commands that are names or numbers of what a home has."""
 
 PROCESS = """\
 <process-definition name="order">
@@ -162,7 +179,7 @@ def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
     program.write_text(f"#!{sys.executable}\n{PATIENT}")
     program.chmod(0o755)
     script = (
-        'eval "$(_NARVAL_COMPLETE=bash_source narval)"\n'
+        'eval "$(narval completion bash)"\n'
         "COMP_WORDS=(narval start demo.g) COMP_CWORD=2\n"
         'function=$(complete -p narval | sed -E "s/.*-F ([^ ]+).*/\\1/")\n'
         "$function narval demo.g start\n"
@@ -173,6 +190,33 @@ def test_bash_completes_a_line(served: Path, tmp_path: Path) -> None:
         ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("demo.greet\n", "")
+
+
+def test_each_argument_that_names_something_of_the_home_is_completed() -> None:
+    left = {
+        f"{name} {parameter.name}"
+        for name, command in all_commands()
+        for parameter in command.params
+        if parameter.name in NAMES and getattr(parameter, "_custom_shell_complete") is None  # noqa: B009 - click's
+    }
+    assert left == set()
+
+
+def test_elements_versions_and_people_are_chosen(served: Path) -> None:
+    newest = well(served, "add", "-", given="<parcel/>").strip()
+    for command in ("element", "outdate"):
+        assert newest in choices(served, command, "")
+    assert choices(served, "add", "--replace", newest) == [newest]
+    (incident,) = choices(served, "errors", "show", "")
+    assert choices(served, "errors", "acknowledge", incident[:3]) == [incident]
+    (version,) = choices(served, "definitions", "demo.greet", "--diff", "")
+    assert len(version) == 64
+    owner = choices(served, "web", "login", "")
+    assert len(owner) == 1
+    assert choices(served, "work", "--person", "") == choices(served, "work", "folder", "") == owner
+    order = run_of(served, "desk.order")
+    well(served, "environment", order, "--set", "shelf=7", "--set", "by=Ben")
+    assert choices(served, "environment", order, "s") == ["shelf"]
 
 
 def test_what_ships_is_completed_for_diff_and_take(place: Path) -> None:

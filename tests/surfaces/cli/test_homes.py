@@ -6,7 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from click.testing import CliRunner
+import pytest
+from click.testing import CliRunner, Result
 from lxml import etree
 
 from narval.surfaces.cli import main
@@ -100,3 +101,78 @@ def test_N31_a_bad_file_is_told_and_the_rest_is_loaded(home: Path) -> None:
     assert "demo.greet" in {definition["name"] for definition in answer["definitions"]}
     assert "broken.xml:2:" in well(home, "definitions")
     assert narval(home, "check").exit_code == 1
+
+
+# --- without a home ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of files, for somebody who has no home."""
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    monkeypatch.delenv("NARVAL_HOME", raising=False)
+    folder = tmp_path / "files"
+    (folder / "recipes").mkdir(parents=True)
+    return folder
+
+
+def alone(*arguments: object) -> Result:
+    """What `narval check` says where nothing names a home."""
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+CALLS = """\
+<recipe group="a" name="first" start_step="one" end_step="two">
+  <step id="one" type="recipe" target="b.second"/>
+  <step id="two" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="one"/><out idref="two"/></transition>
+</recipe>
+"""
+CALLED = """\
+<recipe group="b" name="second" start_step="one" end_step="one">
+  <step id="one" type="action" target="basic.nothing"/>
+</recipe>
+"""
+
+
+def test_files_are_checked_without_a_home_as_far_as_they_can_be(homeless: Path) -> None:
+    calls, called = homeless / "recipes" / "a.xml", homeless / "recipes" / "b.xml"
+    calls.write_text(CALLS)
+    unsure = alone(calls)
+    assert unsure.exit_code == 0
+    assert f"{calls}:2:40: warning: step 'one': there is no recipe 'b.second'" in unsure.stdout
+    assert unsure.stderr.startswith("there is no home: ")
+    called.write_text(CALLED)
+    (homeless / "recipes" / "notes.md").write_text("a folder may hold other things")
+    assert alone(homeless).stdout == ""
+    called.write_text(CALLED.replace("end_step", "endstep"))
+    wrong = alone(homeless)
+    assert wrong.exit_code == 1
+    assert f"{called}:1:1: " in wrong.stdout
+    assert not (homeless.parent / "ann").exists(), "no home was made"
+
+
+def test_settings_and_declarations_are_checked_without_a_home(homeless: Path) -> None:
+    settings, memory = homeless / "narval.toml", homeless / "memory.xml"
+    settings.write_text('timezone = "Europe/Pariss"')
+    memory.write_text("<memory><start-plan recipe='a.first'/><card name='a'/><card name='a'/></memory>")
+    found = alone(settings, memory)
+    assert found.exit_code == 1
+    assert f"{settings}:1:12: " in found.stdout
+    assert f"{memory}:1:39: several card elements" in found.stdout
+    assert "a.first" not in found.stdout, "it may be another file's"
+
+
+def test_without_a_home_nothing_else_is_checked(homeless: Path) -> None:
+    for arguments in ((), ("--explore", homeless)):
+        refused = alone(*arguments)
+        assert refused.exit_code == 3
+        assert "make one: narval init" in refused.stderr
+
+
+def test_a_start_plan_that_starts_nothing_is_told_what_may_be_meant(home: Path) -> None:
+    memory = home / "data" / "memory.xml"
+    memory.write_text("<memory><start-plan recipe='demo.great'/><start-plan recip='demo.greet'/></memory>")
+    found = narval(home, "check").stdout
+    assert "data/memory.xml:1:29: there is no definition 'demo.great' to start; did you mean" in found
+    assert "data/memory.xml:1:42: expected the attribute recipe with a name, found recip\n" in found

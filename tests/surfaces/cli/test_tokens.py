@@ -80,3 +80,39 @@ def test_section_18_a_token_that_failed_is_told_as_such(home: Path) -> None:
     assert f"token 1 failed: element {first} says why" in well(home, "why", run, "a")
     assert 'state="failed"' in well(home, "show", run, "--xml")
     assert well(home, "show", run, "--dot").count('"#f0a860"') >= 2
+
+
+def test_several_attributes_are_set_at_once_all_or_none(home: Path) -> None:
+    run = data(home, "runs", "--kind", "process")[-1]["eid"]
+    assert data(home, "environment", run, "--set", "a=1", "--set", "b=2")["environment"] == {
+        "a": "1",
+        "b": "2",
+    }
+    assert data(home, "environment", run, "c=3", "--set", "b=4")["environment"] == {
+        "a": "1",
+        "b": "4",
+        "c": "3",
+    }
+    assert well(home, "environment", run, "b") == "4\n"
+    for line, status, said in (
+        (("--set", "a=1", "--set", "a=2"), 2, "a is given twice"),
+        (("a", "--set", "b=1"), 2, "expected --set alone, or a=VALUE beside it"),
+        (("--set", "a"), 2, "expected NAME=VALUE"),
+        (("=1",), 2, "expected NAME=VALUE"),
+        (("aa",), 1, "has no attribute aa; did you mean 'a'?"),
+    ):
+        refused = narval(home, "environment", run, *line)
+        assert refused.exit_code == status
+        assert said in refused.stderr
+
+
+def test_a_run_that_no_daemon_has_begun_says_so(home: Path) -> None:
+    run = well(home, "start", "w.p").strip()
+    for line in (("complete", run, "a"), ("backtrack", run, "a"), ("signal", run, "go")):
+        refused = narval(home, *line)
+        assert refused.exit_code == 1
+        assert (
+            f"process {run} has not begun yet: it begins when a daemon is at work (narval run)"
+            in refused.stderr
+        )
+    assert narval(home, "run", "--until-idle").exit_code == 0

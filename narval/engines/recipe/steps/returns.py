@@ -154,7 +154,7 @@ def _with_outputs(
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
     kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
-    errors = [decision.add(error, step.id, event.call, call.inputs) for error, _ in verdict.errors]
+    errors = [decision.add(error, step.id, event.call, call.inputs) for error, *_ in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from narval.engines.commands import Program
 from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.runtime.calls.context import CallContext
+from narval.runtime.calls.programs.commands import CommandRunner
 from narval.runtime.calls.programs.environment import environment_of, standard_input
 from narval.runtime.calls.programs.group_end import EndingGroups
 from narval.runtime.calls.programs.output import Listen, OutputFolder, ProgramOutput
@@ -61,6 +62,11 @@ class ProgramBackend:
         """Of calls that are being ended: their outcome, None for a time limit."""
         self._gone: asyncio.Event | None = None
         """Set when a program is gone; None until all are to go."""
+
+    @cached_property
+    def commands(self) -> CommandRunner:
+        """The programs that actions have run."""
+        return CommandRunner(self._loop, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
         """Run programs in another folder from now on, and have `listen` get their output."""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from narval.errors import ActionError
+from narval.runtime.home.outside.commands import COMMAND_READERS
 from narval.runtime.home.toml import Reader, TomlFile, count, duration, flag, one_of, text
 from narval.runtime.system.secret import secret_named
 
@@ -29,6 +30,10 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     `model`; `tokens` and `money` are what a day may cost (None: as much as it takes), at `input_price` and
     `output_price` for a million tokens; `seconds` is how long one answer may take; unless `asks` is false,
     people agree before anything that its answers lead to goes outside.
+
+    Of a command: `run` are its words, in which `{}` is the place of an argument; it runs in `folder`, with
+    `environment` besides, for so many `seconds` at most. An argument may begin with a dash if `dashes`. Its
+    `statuses` are those of success; of what it prints so many `bytes` count, as `output`: text or xml.
     """
 
     table: str
@@ -48,6 +53,13 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     output_price: float = 0.0
     seconds: float | None = None
     asks: bool = True
+    run: tuple[str, ...] = ()
+    folder: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    dashes: bool = False
+    statuses: tuple[int, ...] = (0,)
+    bytes: int = 64 * 1024
+    output: str = "text"
 
     def __str__(self) -> str:
         return f"[{self.table}.{self.name}]"
@@ -126,6 +138,7 @@ SERVICE_TABLES: Mapping[str, Mapping[str, Reader]] = {
         "asks": flag,
     },
     "mailboxes": {"write": flag},
+    "commands": COMMAND_READERS,
 }
 """The tables of services, and the readers of their keys."""
 
@@ -140,6 +153,7 @@ _SAMPLES: Mapping[str, str] = {
     "calendars": 'path = "calendars/home.ics", or url = "https://dav.example.org/you/home/", user, secret',
     "models": 'url = "http://127.0.0.1:11434/v1", model = "NAME"',
     "mailboxes": "write = true",
+    "commands": 'run = ["program", "word"]',
 }
 
 
@@ -168,6 +182,8 @@ def _lacking(table: str, values: Mapping[str, Any]) -> str:
     """The keys that a table should have and has not, or has though they exclude each other."""
     if table == "mailboxes":
         return ""
+    if table == "commands":
+        return "" if "run" in values else _SAMPLES[table]
     places = [key for key in ("url", "path") if key in values]
     if len(places) != 1 or (table == "models" and "model" not in values):
         return _SAMPLES[table]

@@ -31,7 +31,12 @@ narval agents remove ada --now"""
 @click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
 @click.option("--now", is_flag=True, help="With remove: although runs of it are under way.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Of the list, only the first N.")
-@click.option("--after", metavar="NAME", help="Of the list, only what follows this agent.")
+@click.option(
+    "--after",
+    metavar="NAME",
+    shell_complete=completion.agents,
+    help="Of the list, only what follows this agent.",
+)
 @click.option("--collection", "collections", multiple=True, metavar="C", help="With add: what it follows.")
 def agents(
     session: Session,

@@ -48,19 +48,25 @@ def check(
     """List every fault of what a home holds; nothing is run.
 
     That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
-    file:line:column: message. PATHs are files or folders; without any, all of the home is checked.
+    file:line:column: message. PATHs are files or folders; without any, all of the home is checked. Without
+    a home, PATHs are checked as far as they can be.
 
     With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
     be; warnings and notes are none.
     """
     from narval.operations import json_forms
-    from narval.runtime.home.check import check_home
-    from narval.simulation.files import faults_of_scenarios
+    from narval.runtime.home.check import check_alone, check_home
+    from narval.simulation.files import faults_of_scenarios, is_scenario_file
 
-    scenarios, others = _parted(session.home, paths)
-    faults = check_home(session.home, others) if others or not paths else []
-    faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
+    files = [path for path in paths if not (path.is_file() and is_scenario_file(path))]
+    if files and not explore and session.is_homeless:
+        faults = check_alone(files)
+        click.echo(_ALONE, err=True)
+    else:
+        scenarios, others = _parted(session.home, paths)
+        faults = check_home(session.home, others) if others or not paths else []
+        faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
         from narval.surfaces.cli.trials.explore import explore as explore_all
@@ -72,6 +78,9 @@ def check(
     if not session.as_json:
         click.echo(_count(faults), err=True)
     context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
+
+
+_ALONE = "there is no home: names that neither these files nor narval have are warnings"
 
 
 def _count(faults: list[Fault]) -> str:

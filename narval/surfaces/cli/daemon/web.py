@@ -13,6 +13,7 @@ import click
 from narval.errors import OperatorError
 from narval.operations.text import clean, moment
 from narval.runtime.system.logins import login
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, table
 from narval.surfaces.cli.session import Session
@@ -145,7 +146,7 @@ def _sessions(session: Session) -> Sessions:
 
 
 @command("login", example="narval web login\nnarval web login ann")
-@click.argument("person", metavar="[PERSON]", required=False)
+@click.argument("person", metavar="[PERSON]", required=False, shell_complete=completion.people)
 def log_in(session: Session, person: str | None) -> None:
     """Print a link that lets a person in, once and within ten minutes.
 

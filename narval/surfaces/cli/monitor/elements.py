@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from narval.operations.text import Row, article, clean, counted, moment, xml_text
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render.tables import came_from
 from narval.surfaces.cli.session import Session
 
 
 @command("element", example="narval element 14\nnarval element 14 --json")
-@click.argument("eid", type=int)
+@click.argument("eid", type=int, shell_complete=completion.elements)
 def element(session: Session, eid: int) -> None:
     """Show an element, what it was made from, and what came of it.
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from narval.operations.text import Row, clean, counted, moment, person
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, table
 from narval.surfaces.cli.session import Session
@@ -52,7 +53,7 @@ def _listed(rows: list[dict[str, Any]], every: bool) -> None:
 
 
 @command("show", example="narval errors show 3f9c01ab")
-@click.argument("incident")
+@click.argument("incident", shell_complete=completion.incidents)
 def show(session: Session, incident: str) -> None:
     """Show one row: its message in full, its runs or elements, who acknowledged it."""
     (found,) = session.ask("incidents", incident=incident)
@@ -85,7 +86,7 @@ def _shown(row: Row) -> None:
 @command(
     "acknowledge", example="narval errors acknowledge 3f9c01ab --reason 'the printer was off'", alters=True
 )
-@click.argument("incident")
+@click.argument("incident", shell_complete=completion.incidents)
 @click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
 def acknowledge(session: Session, incident: str, reason: str) -> None:
     """Deal with a row by saying why nothing more is to be done.
@@ -99,7 +100,7 @@ def acknowledge(session: Session, incident: str, reason: str) -> None:
 
 
 @command("retry", example="narval errors retry 3f9c01ab", alters=True)
-@click.argument("incident")
+@click.argument("incident", shell_complete=completion.incidents)
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=1000, metavar="N", help="The newest N of them."
 )

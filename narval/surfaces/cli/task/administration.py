@@ -8,6 +8,7 @@ from narval.operations.text import Row, clean
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.task.programs import types
 
 
 def _at_work(context: click.Context, incomplete: str) -> completion.Choices:
@@ -51,9 +52,15 @@ def _finished(answer: Row) -> None:
 
 
 @command("retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
-@click.argument("case", type=int)
+@click.argument("case", type=int, shell_complete=completion.source(completion.of_runs, kind="task-case"))
 @click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
-@click.option("--to", default="", metavar="TYPE", help="Where it goes, rather than to its task again.")
+@click.option(
+    "--to",
+    default="",
+    metavar="TYPE",
+    shell_complete=types,
+    help="Where it goes, rather than to its task again.",
+)
 def retry(session: Session, case: int, object: int, to: str) -> None:
     """Let a case go on that cannot by itself.
 

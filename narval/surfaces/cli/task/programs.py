@@ -28,7 +28,8 @@ def _states(context: click.Context, incomplete: str) -> completion.Choices:
         yield state, ""
 
 
-type_argument = click.argument("name", metavar="TYPE", shell_complete=completion.source(_types))
+types = completion.source(_types)
+type_argument = click.argument("name", metavar="TYPE", shell_complete=types)
 handle_option = click.option(
     "--task", "handle", metavar="HANDLE", default="", help=f"The handle, rather than {TASK}."
 )
@@ -141,7 +142,7 @@ narval task raise fax.NIGHT"""
 
 
 @command("raise", example=_RAISE, alters=True)
-@click.argument("words", metavar="[TYPE] EVENT [ARG]...", nargs=-1, required=True)
+@click.argument("words", metavar="[TYPE] EVENT [ARG]...", nargs=-1, required=True, shell_complete=types)
 @click.option(
     "--sync/--async", "sync", default=None, help="Wait for the action, or not, whatever the rule says."
 )

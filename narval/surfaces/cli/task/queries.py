@@ -9,14 +9,14 @@ from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import ALL, PAGE, Limit, Page, paged
 from narval.surfaces.cli.render.tables import table
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.task.programs import type_argument
+from narval.surfaces.cli.task.programs import type_argument, types
 from narval.surfaces.cli.task.tables import EVENTS, PASSED, QUEUE, record
 
 object_argument = click.argument("object", type=int, metavar="OBJECT")
 
 
 @command("events", example="narval task events\nnarval task events bank.update --json")
-@click.argument("name", metavar="[TYPE]", required=False)
+@click.argument("name", metavar="[TYPE]", required=False, shell_complete=types)
 @paged
 def events(session: Session, name: str | None, page: Page) -> None:
     """List the events that are not over, of a type or of all.
@@ -75,7 +75,7 @@ def passed(session: Session, object: int) -> None:
 
 
 @command("time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan")
-@click.argument("what", metavar="TYPE|OBJECT")
+@click.argument("what", metavar="TYPE|OBJECT", shell_complete=types)
 @click.argument("of", metavar="STATE|TYPE")
 def time(session: Session, what: str, of: str) -> None:
     """Tell how long tasks of a TYPE were in a STATE, or how long an OBJECT was at a TYPE.
@@ -100,7 +100,7 @@ def _long(answer: Row) -> None:
     "log", example="narval task log\nnarval task log --object 31\nnarval task log --type bank.scan --json"
 )
 @click.option("--object", "object", type=int, metavar="OBJECT", help="Only what concerns this object.")
-@click.option("--type", "name", metavar="TYPE", help="Only tasks of this type.")
+@click.option("--type", "name", metavar="TYPE", shell_complete=types, help="Only tasks of this type.")
 @click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
 @click.option("--before", type=int, metavar="SEQ", help="Only those with a lower `seq`.")
 def log(

@@ -34,12 +34,18 @@ SLICE = 3600.0
 
 
 def _items(context: click.Context, incomplete: str) -> completion.Choices:
+    """The items there are; for `folder`, the people."""
+    if context.params.get("act") == "folder":
+        yield from completion.of_people(context, incomplete)
+        return
     for row in completion.asked(context, "worklist"):
         yield str(row["item"]), f"{row['work']} {row['state']}"
 
 
 def _words(context: click.Context, incomplete: str) -> completion.Choices:
-    """The outcomes of the item that was named before."""
+    """The outcomes of the item that was named before, or the people to whom it may go."""
+    if context.params.get("act") in ("delegate", "reassign"):
+        yield from completion.of_people(context, incomplete)
     if context.params.get("act") == "answer" and context.params.get("item") is not None:
         for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
             yield outcome["name"], ""
@@ -65,7 +71,9 @@ class _Item(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argum
 @click.option("--set", "pairs", type=Pair(), multiple=True, help="A field of the answer; may be repeated.")
 @click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse, reassign, renew.")
 @click.option("--all", "every", is_flag=True, help="All that you may see, not only what waits for you.")
-@click.option("--person", metavar="P", help="What this person is asked, or did (log).")
+@click.option(
+    "--person", metavar="P", shell_complete=completion.people, help="What this person is asked, or did (log)."
+)
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
 @click.option("--since", metavar="MOMENT", help="With log: from this moment on.")
 @click.option("--limit", type=Limit(), help=f"Only the first N, or all, rather than {PAGE}.")

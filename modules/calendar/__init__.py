@@ -1,0 +1,206 @@
+"""Calendars: each event as an element, whenever it occurs (N36; docs/reference/modules/calendar.md).
+
+`<calendar name="home"/>` in memory is read and followed; where it is, the settings say in `[calendars.home]`,
+or its `path`. An event that changes takes the place of what it was, one that is gone is outdated, and so is
+one that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval import ActionError, Element, Input, Output, action, call, now, service
+
+from ..feeds.reading import cut, line_of
+from ..files.places import absolute
+from . import writing
+from .dav import Server
+from .occurring import Found, Window, events_of
+from .origins import Files, Origin, is_over
+from .parsing import CalendarError
+from .told import Told
+
+USUAL_DAYS, MOST_DAYS, USUAL_PAST = 31, 366, 1
+BATCH = 250
+HOUR = 3_600.0
+
+CALENDAR = Input("calendar", "calendar[@name]", holds={"days": "number", "past": "number"})
+EVENTS = Output("events", "event[@key and @calendar]", list=True, optional=True, replaces="@key")
+GONE = Output("gone", "outdated[@key and @calendar]", list=True, optional=True, replaces="event/@key")
+TROUBLES = Output("troubles", "error[@calendar]", list=True, optional=True)
+"""Declared, so that the trouble of an hour does not end a source that goes on."""
+
+Elements = list[etree._Element]
+
+
+# --- actions --------------------------------------------------------------------------------------------
+
+
+@action(
+    source=True,
+    inputs=[CALENDAR],
+    outputs=[EVENTS, GONE, TROUBLES],
+    description="The events of a calendar, as they are entered, moved and cancelled.",
+)
+async def watch(calendar: Element) -> AsyncIterator[Elements]:
+    """Give the events of a calendar, then what changes; a trouble is told once until it changes."""
+    here = call()
+    wanted = Wanted.of(calendar)
+    told = await asyncio.to_thread(Told, wanted.name, here.home)
+    origin = wanted.origin(here.home, watched=True)
+    files: list[bytes] | None = None
+    seen: Window | None = None
+    trouble, faults = "", frozenset[str]()
+    waiting: asyncio.Future[None] | None = None
+    try:
+        while True:
+            window = wanted.window()
+            try:
+                news = await origin.files() if waiting is None else None
+                if news is not None or (files is not None and window != seen):
+                    files, seen = news if news is not None else files, window
+                    found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
+                    for batch in await asyncio.to_thread(_batches, told, found, window):
+                        yield batch
+                    if fresh := [fault for fault in found.faults if fault not in faults]:
+                        yield [_error("bad-event", fault, wanted.name) for fault in fresh]
+                    faults = frozenset(found.faults)
+                    await asyncio.to_thread(told.record, found.events)
+                    await origin.recorded()
+                trouble = trouble if waiting is not None else ""
+            except CalendarError as error:
+                if str(error) != trouble:
+                    yield [_error(error.kind, str(error), wanted.name)]
+                trouble = str(error)
+            if not here.has_caught_up:
+                here.caught_up()
+            waiting = waiting or asyncio.ensure_future(origin.news())
+            if await is_over(waiting, _to_the_next_day()):
+                waiting = None
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+        origin.close()
+
+
+@action(
+    inputs=[CALENDAR],
+    outputs=[EVENTS, GONE, TROUBLES],
+    description="The events that a calendar has now, each time that one occurs.",
+)
+async def read(calendar: Element) -> Elements:
+    """Give the events that a calendar has now, and what is gone; one that cannot be read is an error."""
+    here = call()
+    wanted = Wanted.of(calendar)
+    origin, window = wanted.origin(here.home, watched=False), wanted.window()
+    told = await asyncio.to_thread(Told, wanted.name, here.home)
+    try:
+        files = await origin.files()
+        found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
+    except CalendarError as error:
+        return [_error(error.kind, str(error), wanted.name)]
+    finally:
+        origin.close()
+    return await asyncio.to_thread(told.changes, found.events, window)
+
+
+ENTERED = Output("entered", "entered[@calendar and @uid]")
+EVENT = Input("event", "event[@uid and @calendar]")
+
+
+@action(
+    inputs=[Input("entry", "entry[@calendar and @start]")],
+    outputs=[ENTERED],
+    description="Enters an event into a calendar.",
+    describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
+)
+async def add(entry: Element) -> etree._Element:
+    """Enter an event into a calendar of a server: once, however often the call is tried (N37)."""
+    return await writing.added(entry)
+
+
+@action(
+    inputs=[EVENT, Input("change", "change")],
+    outputs=[ENTERED],
+    description="Alters an event of a calendar.",
+    describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
+)
+async def change(event: Element, change: Element) -> etree._Element:
+    """Alter an event that occurs once; one that is otherwise by now is left so, and that is an error."""
+    return await writing.changed(event, change)
+
+
+@action(
+    inputs=[EVENT],
+    outputs=[ENTERED],
+    description="Removes an event from a calendar.",
+    describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",
+)
+async def remove(event: Element) -> etree._Element:
+    """Remove an event that occurs once, unless it is otherwise by now."""
+    return await writing.removed(event)
+
+
+class Wanted(NamedTuple):
+    """The values of a `calendar` element."""
+
+    name: str
+    path: str
+    days: int
+    past: int
+
+    @classmethod
+    def of(cls, element: Element) -> Wanted:
+        """Read the element. Raises ActionError."""
+        given = element.attributes
+        name = line_of(given["name"])
+        if not name or len(name) > 100:
+            found = f"{given['name']!r:.80}"
+            raise ActionError(f"expected a calendar's name in one line, got {found}", "bad-calendar")
+        return cls(
+            name,
+            given.get("path", ""),
+            _whole("days", given.get("days"), USUAL_DAYS),
+            _whole("past", given.get("past"), USUAL_PAST),
+        )
+
+    def window(self) -> Window:
+        """The time that is looked at now."""
+        return Window.around(now(), self.past, self.days)
+
+    def origin(self, home: Path | None, *, watched: bool) -> Origin:
+        """The place that it names, else the one that the settings do. Raises ActionError."""
+        path = self.path or service("calendars", self.name).path
+        return Files(absolute(path, home), watched=watched) if path else Server(self.name)
+
+
+def _whole(word: str, text: str | None, usual: int) -> int:
+    if text is None:
+        return usual
+    if text.isdecimal() and len(text) < 4 and int(text) <= MOST_DAYS:
+        return int(text)
+    raise ActionError(f"expected {word} to be days, {MOST_DAYS} at most, got {text!r:.40}", "bad-calendar")
+
+
+def _to_the_next_day() -> float:
+    """Seconds to the next day at home, when the window moves; an hour at most, for a machine may sleep."""
+    moment = now()
+    midnight = datetime.combine(moment.date() + timedelta(days=1), datetime.min.time(), moment.tzinfo)
+    return min(max((midnight - moment).total_seconds() + 1.0, 1.0), HOUR)
+
+
+def _batches(told: Told, found: Found, window: Window) -> Iterable[Elements]:
+    changes = told.changes(found.events, window)
+    return [changes[start : start + BATCH] for start in range(0, len(changes), BATCH)]
+
+
+def _error(kind: str, message: str, name: str) -> etree._Element:
+    error = etree.Element("error", type=kind, calendar=name)
+    etree.SubElement(error, "message").text = cut(line_of(f"calendar {name}: {message}"), 2_000)
+    return error

@@ -1,0 +1,375 @@
+"""iCalendar files (RFC 5545) as entries: what their lines say of events, and the zones that they name.
+
+icalendar takes the lines apart; what is in them is read here, for its components work out each zone that a
+file describes, and a file may describe one with a change every second. Here a property that is no use is
+passed over as a line, and a fault costs its event alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from .recurring import Budget, Rule, RuleError, walls
+
+MAX_BYTES = 10 * 1024 * 1024
+MAX_LINES = 250_000
+MAX_LINE = 100_000
+"""A longer property is cut: nobody writes a description of more characters."""
+MAX_DATES = 2_000
+"""The most dates that an event's RDATE, and its EXDATE, list."""
+
+LONG_AGO = datetime.fromordinal(1)
+Moment = date | datetime
+"""A date for all of a day, else a date and time; without a zone where it has none: on whatever clock."""
+
+
+class CalendarError(Exception):
+    """A calendar cannot be read, or reached: `kind` becomes the type of the error element.
+
+    `refused` says that a server answered, but with no calendar; `wait` is what it asked for, in seconds.
+    """
+
+    def __init__(self, kind: str, message: str, *, refused: bool = False, wait: float = 0.0) -> None:
+        self.kind, self.refused, self.wait = kind, refused, wait
+        super().__init__(message)
+
+
+class EntryError(ValueError):
+    """An event cannot be read."""
+
+
+class Property(NamedTuple):
+    """A property as it is written: its parameters, and its value with backslashes."""
+
+    params: Mapping[str, Any]
+    value: str
+
+
+class Component(NamedTuple):
+    """A component: its properties by name, and the components within it."""
+
+    name: str
+    properties: dict[str, list[Property]]
+    parts: list[Component]
+
+    def first(self, name: str) -> Property | None:
+        return next(iter(self.properties.get(name, ())), None)
+
+    def text(self, name: str) -> str:
+        """The text of a property, without backslashes; "" where there is none."""
+        found = self.first(name)
+        return "" if found is None else unescaped(found.value)
+
+
+class Entry(NamedTuple):
+    """A VEVENT: an event, or one occurrence of it that is otherwise.
+
+    `start` is the beginning; `length` how long it goes on; `instance` the beginning that an occurrence would
+    have had, else None.
+    """
+
+    uid: str
+    start: Moment
+    length: timedelta
+    instance: Moment | None
+    rule: Rule | None
+    more: tuple[Moment, ...]
+    without: tuple[Moment, ...]
+    sequence: int
+    is_cancelled: bool
+    component: Component
+
+
+READ = frozenset((
+    "BEGIN", "END", "UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID",
+    "SUMMARY", "LOCATION", "DESCRIPTION", "STATUS", "URL", "ORGANIZER", "CATEGORIES", "SEQUENCE", "TZID",
+    "TZOFFSETTO", "X-LIC-LOCATION",
+))  # fmt: skip
+"""The properties that are read; the lines of others are passed over."""
+PLAIN = re.compile("([^:;]{0,40})(.?)(.*)", re.DOTALL)
+
+
+def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[str]]:
+    """The events of a file, and what is wrong with those that cannot be read. Raises CalendarError."""
+    calendars = [found for found in _components(data) if found.name == "VCALENDAR"]
+    if not calendars:
+        raise CalendarError("bad-calendar", "expected a VCALENDAR, found none: is it an .ics file?")
+    found: list[Entry] = []
+    faults: list[str] = []
+    for calendar in calendars:
+        zones = Zones([part for part in calendar.parts if part.name == "VTIMEZONE"], budget.part())
+        for part in calendar.parts:
+            if part.name == "VEVENT":
+                try:
+                    found.append(_entry(part, zones))
+                except (ValueError, OverflowError) as error:
+                    faults.append(f"event {part.text('UID')[:100] or '?'}: {error}")
+        faults += zones.faults
+    return found, faults
+
+
+def _components(data: bytes) -> list[Component]:
+    """The components of a file, those within others in them. Raises CalendarError."""
+    if len(data) > MAX_BYTES or data.count(b"\n") > MAX_LINES:
+        raise CalendarError(
+            "too-large", f"expected at most {MAX_BYTES:,} bytes and {MAX_LINES:,} lines, found more"
+        )
+    top = Component("", {}, [])
+    stack = [top]
+    for name, given in _lines(data):
+        if name == "BEGIN":
+            # As deep as an alarm in an event in a calendar, and what is deeper is not asked for.
+            if len(stack) < 5:
+                part = Component(given.value.strip().upper(), {}, [])
+                stack[-1].parts.append(part)
+                stack.append(part)
+            else:
+                stack.append(stack[-1])
+        elif name == "END":
+            if len(stack) > 1:
+                stack.pop()
+        else:
+            stack[-1].properties.setdefault(name, []).append(given)
+    return top.parts
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, Property]]:
+    from icalendar.parser import Contentlines
+
+    text = data.decode("utf-8-sig", "replace").replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    for line in Contentlines.from_ical(text):
+        name, mark, value = PLAIN.match(line).groups()
+        if (name := name.strip().upper()) not in READ:
+            continue
+        if mark == ":":  # without parameters, and so with nothing to take apart
+            yield name, Property({}, value[:MAX_LINE])
+            continue
+        try:
+            _, params, value = type(line)(line[:MAX_LINE]).raw_parts()
+        except ValueError:
+            continue
+        yield name, Property({key.upper(): given for key, given in params.items()}, value)
+
+
+def unescaped(value: str) -> str:
+    """A text of iCalendar as it is meant."""
+    return re.sub(r"\\([\\;,Nn])", lambda found: "\n" if found[1] in "Nn" else found[1], value)
+
+
+# --- events ---------------------------------------------------------------------------------------------
+
+
+def _entry(part: Component, zones: Zones) -> Entry:
+    begins, given = part.first("DTSTART"), part.text("UID").strip()
+    if begins is None:
+        raise EntryError("it has no DTSTART")
+    if not given:
+        raise EntryError("it has no UID")
+    start = zones.moment(begins.value, begins.params)
+    instance, rule = part.first("RECURRENCE-ID"), part.first("RRULE")
+    sequence = part.text("SEQUENCE").strip()
+    return Entry(
+        given,
+        start,
+        _length(part, start, zones),
+        instance and zones.moment(instance.value, instance.params),
+        rule and Rule.of(rule.value.strip()),
+        tuple(_dates(part, "RDATE", zones)),
+        tuple(_dates(part, "EXDATE", zones)),
+        int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0,
+        part.text("STATUS").strip().upper() == "CANCELLED",
+        part,
+    )
+
+
+def _length(part: Component, start: Moment, zones: Zones) -> timedelta:
+    """How long an event goes on; a day if it is one of all of a day and does not say."""
+    ends, length = part.first("DTEND"), part.first("DURATION")
+    is_day = not isinstance(start, datetime)
+    found = timedelta(is_day)
+    if ends is not None:
+        end = zones.moment(ends.value, ends.params)
+        if isinstance(end, datetime) == is_day:
+            raise EntryError("DTEND and DTSTART are not alike: one is a date, the other has a time")
+        if isinstance(start, datetime) and isinstance(end, datetime):
+            if (start.tzinfo is None) != (end.tzinfo is None):
+                raise EntryError("DTEND and DTSTART are not alike: one has a zone, the other has none")
+            aware = start.tzinfo is not None
+            found = end.astimezone(UTC) - start.astimezone(UTC) if aware else end - start
+        else:
+            found = end - start
+    elif length is not None:
+        found = duration(length.value)
+    if found < timedelta(0):
+        raise EntryError("it ends before it begins")
+    return found
+
+
+def duration(text: str) -> timedelta:
+    """A duration such as PT1H30M. Raises EntryError."""
+    found = re.fullmatch(
+        r"\+?P(?:(\d{1,5})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,9})S)?)?", text.strip()
+    )
+    if found is None or found[0].endswith(("P", "T")):
+        raise EntryError(f"expected a duration such as PT1H30M, found {text[:40]!r}")
+    weeks, days, hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _dates(part: Component, name: str, zones: Zones) -> Iterator[Moment]:
+    left = MAX_DATES
+    for given in part.properties.get(name, ()):
+        for text in given.value.split(","):
+            left -= 1
+            if left < 0:
+                raise EntryError(f"expected at most {MAX_DATES} dates of {name}, found more")
+            # Of a PERIOD the beginning: each occurrence goes on as long as the first.
+            yield zones.moment(text.partition("/")[0], given.params)
+
+
+# --- zones ----------------------------------------------------------------------------------------------
+
+_MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?")
+
+
+class Zones:
+    """The zones that a calendar names: those that every machine knows, and those that it describes itself."""
+
+    def __init__(self, described: list[Component], budget: Budget) -> None:
+        self._described = {part.text("TZID").strip(): part for part in described}
+        self._budget = budget
+        self._known: dict[str, tzinfo | None] = {}
+        self._unknown: Counter[str] = Counter()
+
+    @property
+    def faults(self) -> list[str]:
+        """A sentence for each zone that nobody knows."""
+        return [
+            f"zone {name[:100]!r} is not known, nor described in the file; taken for that of the home"
+            for name in self._unknown
+        ]
+
+    def moment(self, text: str, params: Mapping[str, Any]) -> Moment:
+        """A date, or a date and time with its zone if it has one. Raises ValueError."""
+        found = _MOMENT.fullmatch(text.strip())
+        if found is None:
+            raise EntryError(f"expected a date such as 20261124T100000, found {text[:40]!r}")
+        year, month, day = int(found[1]), int(found[2]), int(found[3])
+        if found[4] is None:
+            return date(year, month, day)
+        zone = UTC if found[7] else self._of(str(params.get("TZID") or ""))
+        return datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6]), 59), tzinfo=zone)
+
+    def _of(self, name: str) -> tzinfo | None:
+        if not name:
+            return None
+        if name not in self._known:
+            self._known[name] = found = self._found(name.strip())
+            if found is None:
+                self._unknown[name] += 1
+        return self._known[name]
+
+    def _found(self, name: str) -> tzinfo | None:
+        part = self._described.get(name)
+        # Names such as /freeassociation.sourceforge.net/Europe/Paris are of the same zones.
+        tails = ["/".join(name.split("/")[-count:]) for count in (2, 3)] if "/" in name else []
+        also = [part.text("X-LIC-LOCATION").strip()] if part is not None else []
+        for text in (name, *tails, *also):
+            if (found := _zone_named(text)) is not None:
+                return found
+        return Described(part, self._budget) if part is not None else None
+
+
+@cache
+def _windows_names() -> Mapping[str, str]:
+    from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
+
+    return WINDOWS_TO_OLSON
+
+
+def _zone_named(name: str) -> tzinfo | None:
+    if not re.fullmatch(r"[\w+/. ()&-]{1,64}", name):
+        return None
+    try:
+        return ZoneInfo(_windows_names().get(name, name))
+    except (ValueError, OSError, KeyError):  # none of that name, or a folder of them
+        return None
+
+
+class Described(tzinfo):
+    """A zone as a calendar describes it: the offset is that of the change that came last."""
+
+    def __init__(self, part: Component, budget: Budget) -> None:
+        self._changes = [change for change in map(_change, part.parts) if change is not None]
+        self._budget = budget
+        if not self._changes:
+            raise EntryError(f"zone {part.text('TZID')[:100]!r} has no STANDARD and no DAYLIGHT part")
+
+    def utcoffset(self, wall: datetime | None) -> timedelta:
+        """The offset when clocks show this."""
+        shown = (wall or LONG_AGO).replace(tzinfo=None)
+        return max((self._last(change, shown), change.offset) for change in self._changes)[1]
+
+    def dst(self, _wall: datetime | None) -> timedelta | None:
+        """None: it is not asked for."""
+        return None
+
+    def tzname(self, _wall: datetime | None) -> str:
+        """No name."""
+        return ""
+
+    def _last(self, change: Change, shown: datetime) -> datetime:
+        """When a change came last; one that has not come yet, long ago."""
+        if shown < change.start:
+            return LONG_AGO
+        found = change.start
+        if change.rule is not None:
+            year_before = max(change.start, shown - timedelta(days=366))
+            # One beyond the year: a rule that has ended.
+            for since in (year_before, change.start):
+                for wall in walls(change.rule, change.start, since, shown, self._budget):
+                    if change.until is not None and wall > change.until:
+                        break
+                    found = max(found, wall)
+                if found > year_before or since == change.start:
+                    break
+        return max([found, *(wall for wall in change.more if wall <= shown)])
+
+
+class Change(NamedTuple):
+    """A change of the clock that comes again: the offset from then on."""
+
+    start: datetime
+    offset: timedelta
+    rule: Rule | None
+    until: datetime | None
+    more: tuple[datetime, ...]
+
+
+def _change(part: Component) -> Change | None:
+    begins, offset, rule = part.first("DTSTART"), part.first("TZOFFSETTO"), part.first("RRULE")
+    found = re.fullmatch(r"([+-])(\d\d)(\d\d)(\d\d)?", offset.value.strip()) if offset else None
+    if begins is None or found is None or int(found[2]) > 23:
+        return None
+    floating = Zones([], Budget(0))
+    start = _wall(floating.moment(begins.value, {}))
+    amount = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    try:
+        kept = Rule.of(rule.value.strip()) if rule else None
+    except RuleError:
+        kept = None
+    until = _wall(floating.moment(kept.until, {})) if kept is not None and kept.until else None
+    more = tuple(_wall(moment) for moment in _dates(part, "RDATE", floating))
+    return Change(start, amount if found[1] == "+" else -amount, kept, until, more)
+
+
+def _wall(moment: Moment) -> datetime:
+    if not isinstance(moment, datetime):
+        return datetime.combine(moment, datetime.min.time())
+    return moment.replace(tzinfo=None)

@@ -1,0 +1,143 @@
+"""Command: a program of the settings, run with what elements hold (docs/reference/modules/command.md).
+
+No element says which program runs, and none of its texts is parsed: each is one word, or standard input.
+"""
+
+from __future__ import annotations
+
+from lxml import etree
+
+import narval
+from narval import ActionError, Element, Input, Output, action, call
+from narval.errors import ElementError
+from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.error_element import xml_safe
+from narval.runtime.calls.programs.spawn import CannotStartError
+from narval.runtime.home.outside.services import Service
+
+LONGEST_WORD = 100_000
+"""Bytes; the system takes about 128 KiB for each."""
+SAID_BYTES = 2_000
+"""The most bytes of a complaint that an error repeats, the last ones."""
+USUAL_SECONDS = 60.0
+
+
+@action(
+    inputs=[Input("command", "command[@name]")],
+    outputs=[Output("output", "*", list=True, optional=True)],
+    description="Runs a program of the settings with arguments from elements.",
+)
+async def run(command: Element) -> list[bytes] | etree._Element:
+    """Run the program `[commands.NAME]` of the settings; give what it prints.
+
+    `<command name="NAME"><argument>…</argument><input>…</input></command>`: each argument is one word.
+    """
+    name = command.attributes["name"]
+    given = narval.service("commands", name)
+    words, text = _asked(given, command.tree())
+    here, printed = call(), Printed(given.bytes)
+    seconds = given.seconds or USUAL_SECONDS
+    try:
+        status = await here.run_program(
+            words,
+            printed.hear,
+            seconds=seconds,
+            environment=dict(given.environment),
+            folder=given.folder,
+            text=text.encode(),
+        )
+    except CannotStartError as error:
+        raise _wrong(f"{given}: cannot run {error}", "no-program") from None
+    except TimeoutError:
+        raise ActionError(f"{given}: {words[0]} took more than {seconds:g} s", "too-slow") from None
+    if status not in given.statuses:
+        ended = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+        raise ActionError(f"{given}: {words[0]} {ended}: {printed.complaint}", "failed")
+    if given.output == "xml":
+        return _elements(given, printed)
+    made = etree.Element("output", command=name, status=str(status))
+    if printed.is_cut:
+        made.set("cut", "yes")
+    made.text = xml_safe(printed.output.decode("utf-8", "replace").rstrip("\n"))
+    return made
+
+
+class Printed:
+    """The first bytes that a program printed, and the last ones of what it complained of."""
+
+    def __init__(self, most: int) -> None:
+        self.output = bytearray()
+        self.is_cut = False
+        self._most, self._complaint = most, b""
+
+    def hear(self, data: bytes, is_error: bool) -> None:
+        """Take in what it printed."""
+        if is_error:
+            self._complaint = (self._complaint + data)[-SAID_BYTES:]
+        else:
+            room = self._most - len(self.output)
+            self.output += data[:room]
+            self.is_cut = self.is_cut or len(data) > room
+
+    @property
+    def complaint(self) -> str:
+        """The end of its standard error as one line."""
+        return " ".join(self._complaint.decode("utf-8", "replace").split()) or "it said nothing"
+
+
+def _asked(given: Service, command: etree._Element) -> tuple[list[str], str]:
+    """The words of a command, and its standard input. Raises ActionError."""
+    arguments: list[str] = []
+    text = ""
+    for child in command.iterchildren("*"):
+        said = "".join(map(str, child.itertext()))
+        if child.tag == "argument":
+            arguments.append(said)
+        elif child.tag == "input" and not text:
+            text = said
+        else:
+            raise _wrong(f"expected argument, and one input, in a command, found <{child.tag}>")
+    return _placed(given, arguments), text
+
+
+def _placed(given: Service, arguments: list[str]) -> list[str]:
+    """The words of a program: where its own have {}, or else behind them, the arguments in their order."""
+    places = sum("{}" in word for word in given.run)
+    if places and places != len(arguments):
+        raise _wrong(f"{given}: expected {places} arguments, found {len(arguments)}")
+    left, words, is_guarded = iter(arguments), list[str](), False
+    for word in given.run if places else (*given.run, *["{}"] * len(arguments)):
+        is_guarded = is_guarded or word == "--"
+        if "{}" in word:
+            value = next(left)
+            if word == "{}" and value.startswith("-") and not (is_guarded or given.dashes):
+                raise _wrong(
+                    f"{given}: expected an argument that is no option, found {value[:80]!r}; end run with "
+                    f'"--" where {given.run[0]} knows that, or say dashes = true'
+                )
+            word = word.replace("{}", value)
+            if len(word.encode()) > LONGEST_WORD:
+                raise _wrong(
+                    f"{given}: expected arguments of {LONGEST_WORD:,} bytes at most; say it by input"
+                )
+        words.append(word)
+    return words
+
+
+def _elements(given: Service, printed: Printed) -> list[bytes]:
+    """The elements that a program printed. Raises ActionError for what is none, or would be obeyed."""
+    if printed.is_cut:
+        raise ActionError(f"{given}: it printed more than its bytes allow", "bad-output")
+    try:
+        found = elements_of(bytes(printed.output)) if printed.output.strip() else []
+    except ElementError as error:
+        raise ActionError(f"{given}: expected XML, found {error}", "bad-output") from None
+    obeyed = [element for element in found if Element(0, element).name in CONTROLS]
+    if obeyed:
+        raise ActionError(f"{given}: expected elements that narval does not obey", "bad-output")
+    return found
+
+
+def _wrong(message: str, kind: str = "bad-command") -> ActionError:
+    return ActionError(message, kind, final=True)

@@ -1,0 +1,118 @@
+"""HTTP: a request to a service of the settings, or to a public address (docs/reference/modules/http.md).
+
+Where a secret goes is said in the settings alone. What elements hold is encoded where it stands: a segment of
+a path, a value of a query, a field, a member of JSON; nothing of it is read as part of an address.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from lxml import etree
+
+import narval
+from narval import ActionError, Element, Fetched, FetchError, Input, Output, action, call
+from narval.memory.elements.error_element import xml_safe
+
+from ..files.places import atomically, place
+from .texts import is_text, text_of
+from .wanted import Wanted
+
+KEPT_HEADERS = ("location", "link", "etag", "last-modified", "retry-after")
+"""The headers of an answer that are attributes of its element."""
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""The statuses that may be others soon: trying again may help."""
+BUSY = (429, 503)
+"""The statuses by which a server has not begun, and says when to come again."""
+MOST_WAITS, LONGEST_WAIT = 3, 60.0
+"""How often, and how many seconds at most, it is waited as a busy server says."""
+SAID = 500
+"""The most characters of an answer that an error repeats."""
+
+
+@action(
+    inputs=[Input("request", "request[@url or @service]")],
+    outputs=[Output("response", "response[@status]")],
+    description="A request to a service of the settings, or to a public address.",
+)
+async def request(request: Element) -> etree._Element:
+    """Make the request that `<request service="…" path="…"/>` or `<request url="…"/>` describes.
+
+    A status from 300 on is an error such as `http-404`, unless `accept` names it.
+    """
+    wanted = Wanted.of(request)
+    found = await _patiently(wanted)
+    if not (found.status < 300 or wanted.accepts(found.status)):
+        raise _refused(wanted, found)
+    type = found.headers.get("content-type", "")
+    made = etree.Element("response", status=str(found.status), url=xml_safe(wanted.told(found.url)))
+    made.set("type", xml_safe(type))
+    made.set("size", str(len(found.body)))
+    for name in KEPT_HEADERS:
+        if name in found.headers:
+            made.set(name, xml_safe(found.headers[name]))
+    if wanted.target is not None:
+        atomically(place(wanted.target), lambda file: file.write(found.body))
+        made.set("path", wanted.target.attributes["path"])
+    elif is_text(type):
+        made.text = xml_safe(text_of(found.body, type))
+    return made
+
+
+async def _patiently(wanted: Wanted) -> Fetched:
+    """The answer; a server that is busy, and says when to come again soon, is asked again then."""
+    for waits in range(MOST_WAITS + 1):
+        found = await _asked(wanted)
+        if waits == MOST_WAITS or found.status not in BUSY or wanted.accepts(found.status):
+            return found
+        seconds = _retry_after(found.headers.get("retry-after", ""))
+        deadline = call().deadline
+        now = narval.now().timestamp()
+        if seconds is None or seconds > LONGEST_WAIT or (deadline is not None and now + seconds > deadline):
+            return found
+        await narval.sleep(seconds)
+    raise AssertionError("the last answer is given")
+
+
+async def _asked(wanted: Wanted) -> Fetched:
+    try:
+        return await narval.fetch(
+            wanted.url,
+            method=wanted.method,
+            headers=wanted.headers,
+            body=wanted.body,
+            service=wanted.service,
+            most=wanted.most,
+            seconds=wanted.seconds,
+        )
+    except FetchError as error:
+        final = error.kind in ("forbidden", "bad-address", "too-large")
+        raise ActionError(f"{wanted.shown}: {wanted.told(str(error))}", error.kind, final=final) from None
+
+
+def _refused(wanted: Wanted, found: Fetched) -> ActionError:
+    """The error of a status that is no answer; one that may be another soon may be tried again."""
+    type = found.headers.get("content-type", "")
+    said = " ".join(text_of(found.body[: SAID * 4], type).split())[:SAID] if is_text(type) else ""
+    why = f"{found.status} {found.reason}"
+    if found.status < 400:
+        why += f", to {found.headers.get('location', 'nowhere')}, which is not followed"
+    elif said:
+        why += f": {said}"
+    return ActionError(
+        xml_safe(f"{wanted.shown}: {why}"), f"http-{found.status}", final=found.status not in PASSING
+    )
+
+
+def _retry_after(text: str) -> float | None:
+    """Seconds from now on, of a number or a date; None for what is neither."""
+    if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - narval.now()).total_seconds())

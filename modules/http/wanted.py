@@ -1,0 +1,206 @@
+"""Requests as elements describe them, read into what is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+from lxml import etree
+
+import narval
+from narval import ActionError, Element, Service, call
+from narval.memory.elements.json_mapping import JsonError, json_of
+from narval.runtime.home.toml import size
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+TEXT_BYTES, FILE_BYTES, MOST_BYTES = 1024 * 1024, 10 * 1024 * 1024, 100 * 1024 * 1024
+USUAL_SECONDS, MOST_SECONDS = 60.0, 3600.0
+OURS = (
+    "authorization",
+    "cookie",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+)
+"""Headers that no element sets: those that let in, and those that say where a request begins and ends."""
+
+
+class Wanted(NamedTuple):
+    """A request as its element describes it; `target` says where the answer is saved."""
+
+    url: str
+    service: Service | None
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    accept: str
+    target: Element | None
+    most: int
+    seconds: float
+
+    @classmethod
+    def of(cls, element: Element) -> Wanted:
+        """Read the element. Raises ActionError (`bad-request`, final)."""
+        tree, given = element.tree(), element.attributes
+        unknown = [str(child.tag) for child in tree.iterchildren("*") if child.tag not in _PARTS]
+        if unknown:
+            raise _wrong(f"expected {', '.join(_PARTS)} in a request, found <{unknown[0]}>")
+        bodies = [child for child in tree.iterchildren("*") if child.tag in _BODIES]
+        if len(bodies) > 1:
+            raise _wrong(f"expected one of {', '.join(_BODIES)} in a request, found {len(bodies)}")
+        headers, body = _headers(tree), None
+        if bodies:
+            type, body = _BODIES[str(bodies[0].tag)](bodies[0])
+            headers.setdefault("Content-Type", type)
+        if given.get("once") == "yes":
+            headers.setdefault("Idempotency-Key", _key())
+        method = given.get("method", "POST" if bodies else "GET").upper()
+        if method not in METHODS:
+            raise _wrong(f"expected method to be one of {', '.join(METHODS)}, found {method[:80]!r}")
+        target = tree.find("save")
+        usual = TEXT_BYTES if target is None else FILE_BYTES
+        return cls(
+            url=_address(given, tree),
+            service=narval.service("services", given["service"]) if "service" in given else None,
+            method=method,
+            headers=headers,
+            body=body,
+            accept=_accept(given.get("accept", "")),
+            target=None if target is None else Element(0, etree.tostring(target, with_tail=False)),
+            most=_most(given["most"]) if "most" in given else usual,
+            seconds=_seconds(given["seconds"]) if "seconds" in given else USUAL_SECONDS,
+        )
+
+    @property
+    def shown(self) -> str:
+        """The request as messages name it."""
+        where = f"{self.service.name} {self.url}" if self.service is not None else self.url
+        return f"{self.method} {where[:200]}"
+
+    def told(self, text: str) -> str:
+        """A text without the address of the service, which may be one that lets in."""
+        return text if self.service is None else text.replace(self.service.url.rstrip("/"), "", 1)
+
+    def accepts(self, status: int) -> bool:
+        """True if a status that is no success is an answer."""
+        return self.accept == "any" or str(status) in self.accept.split()
+
+
+def _address(given: Mapping[str, str], tree: etree._Element) -> str:
+    """The address with the segments and the query that elements add. Raises ActionError."""
+    if "service" in given:
+        url = given.get("path", "")
+        if "url" in given or not re.fullmatch(r"(/[^?#\\\s]*)?", url):
+            raise _wrong(
+                "expected a request of a service to have a path that begins with /, and its query in query "
+                f"elements; found {(given.get('url') or url)[:200]!r}"
+            )
+    else:
+        url = given["url"].strip()
+        if "@" in _host(url):
+            raise _wrong("expected an address without user and password; name a service that has a secret")
+        url = url.partition("#")[0]
+    before, mark, query = url.partition("?")
+    for child in tree.iterchildren("segment"):
+        said = _said(child)
+        if said in ("", ".", ".."):
+            raise _wrong(f"expected a segment of a path, found {said!r}")
+        before = f"{before.rstrip('/')}/{quote(said, safe='')}"
+    pairs = [(_name(child), _said(child)) for child in tree.iterchildren("query")]
+    added = urlencode(pairs, quote_via=quote)
+    return before + (mark or ("?" if added else "")) + "&".join(part for part in (query, added) if part)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        raise _wrong(f"expected an address of http or https, found {url[:200]!r}") from None
+
+
+def _headers(tree: etree._Element) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for child in tree.iterchildren("header"):
+        name, value = _name(child), _said(child)
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
+            raise _wrong(f"expected a header in printable ASCII, found {name[:80]!r}")
+        if name.lower() in OURS or name.lower().startswith("proxy-"):
+            raise _wrong(f"the header {name} cannot be set; a service of the settings has its secret")
+        headers[name] = value
+    return headers
+
+
+def _json(node: etree._Element) -> tuple[str, bytes]:
+    try:
+        return "application/json", json_of(node).encode()
+    except JsonError as error:
+        raise _wrong(str(error)) from None
+
+
+def _form(node: etree._Element) -> tuple[str, bytes]:
+    fields = [(_name(child), _said(child)) for child in node.iterchildren("field")]
+    return "application/x-www-form-urlencoded", urlencode(fields).encode()
+
+
+def _body(node: etree._Element) -> tuple[str, bytes]:
+    return node.get("type", "text/plain; charset=utf-8"), _said(node).encode()
+
+
+_BODIES: Mapping[str, Callable[[etree._Element], tuple[str, bytes]]] = {
+    "json": _json,
+    "form": _form,
+    "body": _body,
+}
+_PARTS = ("segment", "query", "header", *_BODIES, "save")
+
+
+def _name(node: etree._Element) -> str:
+    name = node.get("name")
+    if name is None:
+        raise _wrong(f"expected a {node.tag!s} to have a name")
+    return name
+
+
+def _said(node: etree._Element) -> str:
+    return "".join(map(str, node.itertext()))
+
+
+def _accept(text: str) -> str:
+    if text != "any" and not all(re.fullmatch("[3-5][0-9][0-9]", word) for word in text.split()):
+        raise _wrong(f"expected accept to be any, or statuses such as 404, found {text[:80]!r}")
+    return text
+
+
+def _most(text: str) -> int:
+    try:
+        if (found := size(text)) <= MOST_BYTES:
+            return found
+    except ValueError:
+        pass
+    raise _wrong(f'expected most to be a text such as "5M", of 100M at most, found {text[:80]!r}')
+
+
+def _seconds(text: str) -> float:
+    try:
+        if 0 < float(text) <= MOST_SECONDS:
+            return float(text)
+    except ValueError:
+        pass
+    raise _wrong(f"expected seconds to be a number up to {MOST_SECONDS:g}, found {text[:80]!r}")
+
+
+def _key() -> str:
+    """A key that is the same when this call is tried again, and no other's."""
+    here = call()
+    return hashlib.sha256(f"{platform.node()} {here.home} {here.agent} {here.id}".encode()).hexdigest()[:32]
+
+
+def _wrong(message: str) -> ActionError:
+    return ActionError(message, "bad-request", final=True)

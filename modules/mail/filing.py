@@ -1,0 +1,95 @@
+"""Letters moved and flagged where they lie, only in mailboxes that the settings name (N37).
+
+A letter is known by the digest of its original, so another is never taken for it; and what an earlier try of
+the call did already is found so, and not done again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from narval import ActionError, Element, Input, Output, action, call, service
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.texts import fit
+
+from .filing_imap import ServerFiler
+from .filing_maildir import MaildirFiler
+from .wanted import FLAGS, Filer, Wanted
+
+MAIL = Input("mail", "email[@mailbox and raw/@sha256]")
+MAILBOXES = Input("mailboxes", "mailbox[@path or @host]", list=True)
+_KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
+
+
+@action(
+    inputs=[MAIL, Input("move", "move[@to]"), MAILBOXES],
+    outputs=[Output("moved", "moved[@to]")],
+    description="A letter in another folder of its mailbox.",
+    describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
+)
+def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Element:
+    """Move a letter to `<move to="FOLDER"/>`, which must be there; one that is there already stays."""
+    to = move.attributes["to"]
+    if not to.isprintable():  # on a server, a line break would end the command, and begin another
+        raise ActionError(f"expected the name of a folder, got {to!r:.80}", "no-such-folder", final=True)
+    _filer(mail, mailboxes).move(to)
+    return _told("moved", mail, to=to)
+
+
+@action(
+    inputs=[MAIL, Input("flag", "flag[@add or @remove]"), MAILBOXES],
+    outputs=[Output("flagged", "flagged[@mail]")],
+    description="A letter with other flags.",
+    describe='Flag "{substring($mail/@subject, 1, 80)}"',
+)
+def flag(mail: Element, flag: Element, mailboxes: list[Element]) -> etree._Element:
+    """Add flags to a letter, and remove some: `<flag add="seen flagged" remove="draft"/>`."""
+    add, remove = (_flags(flag.attributes.get(name, "")) for name in ("add", "remove"))
+    _filer(mail, mailboxes).flag(add, remove)
+    return _told("flagged", mail, add=" ".join(add), remove=" ".join(remove))
+
+
+def _flags(text: str) -> list[str]:
+    """The flags that a text names. Raises ActionError."""
+    found = text.split()
+    for name in found:
+        if name.lower() == "deleted" or not (name in FLAGS or _KEYWORD.fullmatch(name)):
+            wish = f"expected {', '.join(FLAGS)} or a keyword such as $Later"
+            raise ActionError(f"{wish}, got {name!r:.80}", "bad-flag", final=True)
+    return found
+
+
+def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
+    """The way to the letter of an element. Raises ActionError where nothing may be altered."""
+    home, name = call().home, mail.attributes["mailbox"]
+    granted = service("mailboxes", name)
+    if not granted.write:
+        raise ActionError(
+            f"{granted} in etc/narval.toml may not be altered; where it may be, write there: write = true",
+            "not-granted",
+            final=True,
+        )
+    accounts = [Account(element.attributes, home) for element in mailboxes]
+    named = [account for account in accounts if fit(str(account)) == name]
+    if len(named) != 1:
+        known = ", ".join(map(str, accounts))
+        raise ActionError(
+            f"expected one mailbox of the name {name!r}, found {len(named)} among {known}",
+            "no-such-mailbox",
+            final=True,
+        )
+    raw = mail.tree().find("raw")
+    given = raw.attrib if raw is not None else {}
+    wanted = Wanted(
+        mail.attributes.get("message-id", ""), str(given.get("sha256")), int(given.get("size") or 0)
+    )
+    return named[0].choose({"imap": ServerFiler, "maildir": MaildirFiler}, "imap")(named[0], wanted)
+
+
+def _told(name: str, mail: Element, **facts: str) -> etree._Element:
+    given = mail.attributes
+    facts = {"mail": str(mail.eid), "mailbox": given["mailbox"]} | facts
+    facts["message-id"] = given.get("message-id", "")
+    return etree.Element(name, {key: value for key, value in facts.items() if value})

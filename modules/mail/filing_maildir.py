@@ -1,0 +1,75 @@
+"""Letters moved and flagged in a Maildir, and between its folders as Maildir++ names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISREG
+
+from narval import ActionError
+from narval.runtime.calls.people.mail.account import Account
+
+from .letters import UnreachableError
+from .wanted import FLAGS, Wanted
+
+
+class MaildirFiler:
+    """Moves and flags a letter of a Maildir by renaming its file."""
+
+    def __init__(self, box: Account, wanted: Wanted) -> None:
+        self._box, self._wanted = box, wanted
+
+    def move(self, to: str) -> None:
+        """Move the letter to a folder, read or unread as it was."""
+        target = self._folder(to)
+        found = list(self._found(self._box.path)) if target != self._box.path else []
+        if not found and not any(self._found(target)):
+            raise self._wanted.missing(f"account {self._box}, nor in its {to}")
+        for file in found:
+            place = target / file.parent.name / file.name
+            if place.exists():
+                raise ActionError(f"expected nothing at {place}", "exists", final=True)
+            file.rename(place)
+
+    def flag(self, add: list[str], remove: list[str]) -> None:
+        """Rename the letter's file, which has its flags in its name."""
+        for name in (*add, *remove):
+            if name not in FLAGS:
+                raise ActionError(
+                    f"a Maildir knows {', '.join(FLAGS)}, and no {name!r}", "bad-flag", final=True
+                )
+        found = list(self._found(self._box.path))
+        if not found:
+            raise self._wanted.missing(f"account {self._box}")
+        for file in found:
+            base, _, flags = file.name.partition(":2,")
+            now = (set(flags) | {FLAGS[name][1] for name in add}) - {FLAGS[name][1] for name in remove}
+            if now != set(flags):
+                file.rename(self._box.path / "cur" / f"{base}:2,{''.join(sorted(now))}")
+
+    def _folder(self, to: str) -> Path:
+        """The path of a folder. Raises ActionError where there is none."""
+        path = self._box.path
+        if to.upper() == "INBOX":
+            return path
+        parts = re.split(r"[./]", to)
+        folder = path / f".{'.'.join(parts)}"
+        if not all(parts) or "\0" in to or not (folder / "cur").is_dir():
+            known = sorted(entry.name[1:] for entry in path.glob(".*/") if (entry / "cur").is_dir())
+            said = f"expected a folder of account {self._box}, got {to!r:.80}"
+            raise ActionError(f"{said}; there is {', '.join(known) or 'none'}", "no-such-folder", final=True)
+        return folder
+
+    def _found(self, folder: Path) -> Iterator[Path]:
+        """The files of the letter, in one folder."""
+        if not any((folder / name).is_dir() for name in ("cur", "new")):
+            said = f"account {self._box}: expected a Maildir, with new/ or cur/ in it, at {folder}"
+            raise UnreachableError(said)
+        for path in (*folder.glob("cur/*"), *folder.glob("new/*")):
+            with suppress(OSError):  # moved just now, or not to be read
+                state = path.stat()
+                same = S_ISREG(state.st_mode) and state.st_size == self._wanted.size
+                if same and self._wanted.fits(path.read_bytes()):
+                    yield path

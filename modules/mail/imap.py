@@ -1,0 +1,267 @@
+"""Mailboxes on a server: IMAP, within bounds however the server drips, floods or lies (N36, N37)."""
+
+from __future__ import annotations
+
+import io
+import re
+import select
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from narval import ActionError
+from narval.runtime.calls.people.mail.account import Account
+from narval.runtime.calls.people.mail.writing import SERVER_SECONDS
+
+from . import letters
+from .letters import Letter, Session, Signal, UnreachableError
+
+if TYPE_CHECKING:
+    from imaplib import IMAP4
+else:
+    IMAP4 = object
+
+IDLE_SECONDS = 5 * 60
+"""An IDLE is renewed after this long; RFC 2177 allows 29 minutes, but routers forget silent connections."""
+ASK_SECONDS = 60
+"""A server that has no IDLE is asked for news this often."""
+ANSWER_SECONDS = 10 * 60
+"""A whole answer takes at most this long, however steadily it drips: 64 MB come at 110 kB a second."""
+MOST_LINE = 20 * 1024 * 1024
+"""The most bytes of a line: the numbers of two million mails."""
+LULL_SECONDS = 1.0
+"""The pause after news that were none, twice in a row: a server may cry wolf."""
+_PASSES = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\]")
+"""What a server says that refuses for now (RFC 5530)."""
+
+
+class Incoming(io.RawIOBase):
+    """The bytes that a server sends: so many in an answer at most, and in so much time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__()
+        self.sock = sock
+        self.waits = True
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin another answer."""
+        self._left, self._until = 2 * letters.MAX_MAIL, time.monotonic() + ANSWER_SECONDS
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read some bytes; None if there are none and it does not wait. Raises OSError beyond the bounds."""
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError(f"an answer took longer than {ANSWER_SECONDS} seconds")
+        self.sock.settimeout(min(seconds, SERVER_SECONDS) if self.waits else 0)
+        try:
+            count = self.sock.recv_into(buffer)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
+        self._left -= count
+        if self._left < 0:
+            raise OSError(f"an answer was longer than {2 * letters.MAX_MAIL >> 20} MB")
+        return count
+
+
+class Bounded(IMAP4):
+    """What makes a client of the standard library read within bounds."""
+
+    _incoming: Incoming | None = None
+    _buffered: io.BufferedReader
+
+    def _answers(self) -> io.BufferedReader:
+        """The reader of the socket that there is now: another one once TLS has begun."""
+        if self._incoming is None or self._incoming.sock is not self.sock:
+            self._incoming = Incoming(self.sock)
+            self._buffered = io.BufferedReader(self._incoming)
+        return self._buffered
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes. Raises IMAP4.abort for more than a mail has."""
+        if size > 2 * letters.MAX_MAIL:
+            raise self.abort(f"announces {size:,} bytes at once")
+        return self._answers().read(size)
+
+    def readline(self) -> bytes:
+        """Read a line."""
+        line = self._answers().readline(MOST_LINE + 1)
+        if len(line) > MOST_LINE:
+            raise self.abort(f"sends a line of more than {MOST_LINE >> 20} MB")
+        return line
+
+    def send(self, data: Any) -> None:
+        """Send a command, and expect an answer to it."""
+        self._answers()
+        if self._incoming is not None:
+            self._incoming.renew()
+        self.sock.settimeout(SERVER_SECONDS)
+        super().send(data)
+
+    def has_more(self) -> bool:
+        """True if there is something to read already."""
+        answers, incoming = self._answers(), self._incoming
+        assert incoming is not None
+        incoming.waits = False
+        try:
+            return bool(answers.peek(1))
+        finally:
+            incoming.waits = True
+
+
+@cache
+def _kind_of_client(*, secure: bool) -> Any:
+    """The class of clients, over TLS from the beginning if `secure`; imported when the first is made."""
+    import imaplib
+
+    return type("Client", (Bounded, imaplib.IMAP4_SSL if secure else imaplib.IMAP4), {})
+
+
+def _server(box: Account) -> Any:
+    """The server of an account, reached; nobody has logged in yet."""
+    import imap_tools
+
+    host, port = box.given.get("host", ""), box.port(implicit=993, starttls=143, none=143)
+    more = {"ssl_context": ssl.create_default_context()} if box.tls == "implicit" else {}
+    client = _kind_of_client(secure=bool(more))(host, port, timeout=SERVER_SECONDS, **more)
+    if box.tls == "starttls":
+        client.starttls(ssl.create_default_context())
+
+    class Server(imap_tools.BaseMailBox):
+        def _get_mailbox_client(self) -> Any:
+            return client
+
+    return Server()
+
+
+class Connection:
+    """A folder of an account on a server, opened; use `connected`."""
+
+    def __init__(self, box: Account, server: Any, secret: str) -> None:
+        self.box, self.server, self._secret = box, server, secret
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Raise UnreachableError for faults of the server, or of the way to it, whatever it provokes.
+
+        What a server says may hold the password that it was told.
+        """
+        try:
+            yield
+        except ActionError:
+            raise
+        except Exception as error:
+            said = str(error).replace(self._secret, "…") if self._secret else str(error)
+            raise UnreachableError(f"{self.box}: {said or type(error).__name__}") from error
+
+    def begin(self, *, readonly: bool) -> None:
+        """Log in, and open the folder. Raises ActionError for what the server refuses."""
+        import imap_tools
+
+        given = self.box.given
+        for value in (given.get("user", ""), given.get("folder", ""), self._secret):
+            if not value.isprintable():  # a line break would end the command, and begin another
+                raise self.box.fault("expected user, folder and password without control characters")
+        try:
+            self.server.login(given.get("user", ""), self._secret, initial_folder=None)
+            # Many servers can do more for those they know, and it is not asked for anew by itself.
+            words = self.server.client.capability()[1][-1] or b""
+            self.server.client.capabilities = tuple(words.decode("ascii", "replace").upper().split())
+            self.server.folder.set(given.get("folder", "INBOX"), readonly=readonly)
+        except (imap_tools.MailboxLoginError, imap_tools.MailboxFolderSelectError) as error:
+            if _PASSES.search(str(error)):
+                raise
+            said = str(error).replace(self._secret, "…") if self._secret else str(error)
+            raise self.box.fault(f"the server refuses it: {said}") from None
+        except self.server.client.readonly:
+            folder = given.get("folder", "INBOX")
+            raise self.box.fault(f"the server lets {folder} be read, and nothing be altered there") from None
+
+
+@contextmanager
+def connected(box: Account, *, readonly: bool) -> Iterator[Connection]:
+    """A folder of an account. Raises ActionError for an impossible one, UnreachableError for a lost one."""
+    made = Connection(box, None, box.secret())
+    with made.reaching():
+        made.server = _server(box)
+    try:
+        with made.reaching():
+            made.begin(readonly=readonly)
+        yield made
+    finally:
+        for farewell in (made.server.logout, made.server.client.shutdown):
+            with suppress(Exception):  # the connection may be gone already
+                farewell()
+
+
+@contextmanager
+def imap(box: Account, signal: Signal) -> Iterator[Session]:
+    """An IMAP session on the mailbox's folder, opened read only."""
+    with connected(box, readonly=True) as connection:
+        folder = Folder(connection, signal)
+        yield Session(folder.letters, folder.wait)
+
+
+class Folder:
+    """A folder that is read and waited for."""
+
+    def __init__(self, connection: Connection, signal: Signal) -> None:
+        self._connection, self._server, self._signal = connection, connection.server, signal
+        client = self._server.client
+        with connection.reaching():
+            self._epoch = (client.response("UIDVALIDITY")[1][0] or b"0").decode()
+            signal.interrupt = lambda: client.sock.shutdown(socket.SHUT_RDWR)
+        self._empty_rounds = 0
+
+    def letters(self, known: set[str]) -> Iterator[Letter]:
+        """The letters that are not known, peeked at, so that they stay unread there."""
+        client, box = self._server.client, self._connection.box
+        more = True
+        self._empty_rounds += 1
+        while more:
+            read = [int(uid) for ident in known for at, _, uid in [ident.partition(".")] if at == self._epoch]
+            with self._connection.reaching():
+                client.response("EXISTS")  # taken away: what is there later came meanwhile
+                uids = self._server.uids(f"UID {max(read, default=0) + 1}:*", charset=None)
+                numbers = sorted(map(int, uids))
+            more = False
+            for uid in numbers:
+                ident = f"{self._epoch}.{uid}"
+                if ident in known:
+                    continue
+                with self._connection.reaching():
+                    _, data = client.uid("fetch", str(uid), f"(BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)")
+                for piece in data:
+                    if isinstance(piece, tuple):  # there is none when the mail was deleted meanwhile
+                        more, self._empty_rounds = True, 0
+                        yield Letter.bounded(ident, f"{box} uid {uid}", piece[1])
+                        break
+            # Only if this round gave something: a server that counts wrong would be asked for ever.
+            more = more and client.response("EXISTS")[1] != [None]
+
+    def wait(self) -> bool:
+        """Wait until the server says that something changed; one that cannot is asked now and then."""
+        client = self._server.client
+        if self._empty_rounds > 1:
+            self._signal.wait(LULL_SECONDS)
+        with self._connection.reaching():
+            if "IDLE" in client.capabilities:
+                self._server.idle.start()
+                if not client.has_more():
+                    # Not its own `poll`, which takes half a line for the end of the connection.
+                    waiting = select.poll()
+                    waiting.register(client.sock, select.POLLIN)
+                    waiting.poll(IDLE_SECONDS * 1_000)
+                self._server.idle.stop()
+            else:
+                self._signal.wait(ASK_SECONDS)
+                client.noop()
+        return True

@@ -1,0 +1,103 @@
+"""Letters: mails as their mailbox has them, and the session in which they are read (N36)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from narval import ActionError
+
+MAX_MAIL = 64 * 1024 * 1024
+"""A mail of more bytes stays where it is and is told by an error."""
+MOST_TOLD = 1_000
+"""So many paths of changes are kept; were there more, each file is looked at."""
+QUIET_SECONDS = 0.05
+"""A mailbox is read once it has been left alone for this long: not everyone delivers in one stroke."""
+
+
+class Letter(NamedTuple):
+    """A mail as its mailbox has it: `ident` is the mailbox's own name for it, `where` helps people find it,
+    `fault` says why it has no `raw`.
+    """
+
+    ident: str
+    where: str
+    raw: bytes = b""
+    fault: str = ""
+
+    @classmethod
+    def bounded(cls, ident: str, where: str, raw: bytes | None) -> Letter:
+        """A letter whose content is left out when it is too large."""
+        if raw is not None and len(raw) <= MAX_MAIL:
+            return cls(ident, where, raw)
+        return cls(ident, where, fault=f"larger than {MAX_MAIL >> 20} MB; left where it is")
+
+
+class Session(NamedTuple):
+    """An open mailbox: its letters that are not known yet, and a way to wait until there may be more, which
+    gives False when the mailbox must be opened anew.
+    """
+
+    letters: Callable[[set[str]], Iterator[Letter]]
+    wait: Callable[[], bool]
+
+
+class UnreachableError(ActionError):
+    """A mailbox cannot be reached, or went away, or what it says makes no sense: it may come back."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "mailbox-unreachable")
+
+
+class Signal:
+    """The signal to the thread that follows a mailbox: something has changed, or the call is over.
+
+    `told` are the paths that changed, as notices of the system name them; where very many did, some may be
+    missing. `only` is the one file that counts, None for all. When one of `folders` comes, goes or moves,
+    `reopen` says so.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Event()
+        self.stopped = False
+        self.only: Path | None = None
+        self.folders: frozenset[str] = frozenset()
+        self.reopen = False
+        self.told: deque[str] = deque(maxlen=MOST_TOLD)
+        self.interrupt: Callable[[], None] = lambda: None
+
+    def dispatch(self, event: Any) -> None:
+        """Pass on a change; called by watchdog, in a thread of its own."""
+        if event.is_directory:
+            if not self.folders.isdisjoint((event.src_path, event.dest_path)):
+                self.reopen = True
+                self._changed.set()
+        elif self.only is None or os.fspath(self.only) in (event.src_path, event.dest_path):
+            self.told += (event.src_path, event.dest_path)
+            self._changed.set()
+
+    def stop(self) -> None:
+        """End whatever wait there is, and allow no other."""
+        self.stopped = True
+        self._changed.set()
+        with suppress(OSError):
+            self.interrupt()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for a change, and until there has been none for a moment."""
+        changed = self._changed.wait(seconds)
+        for _ in range(100):
+            if self.stopped or not changed:
+                return
+            self._changed.clear()
+            changed = self._changed.wait(QUIET_SECONDS)
+
+    def news(self) -> bool:
+        """Wait for a change; False if it was one of the folders."""
+        self.wait()
+        return not self.reopen

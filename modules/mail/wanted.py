@@ -1,0 +1,39 @@
+"""A letter that is to be moved or flagged, and what does that in a mailbox of some kind."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple, Protocol
+
+from narval import ActionError
+
+FLAGS = {"seen": ("\\Seen", "S"), "answered": ("\\Answered", "R"), "flagged": ("\\Flagged", "F")}
+FLAGS |= {"draft": ("\\Draft", "D")}
+"""The flags that have a name, as IMAP writes each and as a Maildir does."""
+
+
+class Wanted(NamedTuple):
+    """A letter as its element tells of it: its Message-ID, if it has one; digest and size of its original."""
+
+    ident: str
+    sha256: str
+    size: int
+
+    def fits(self, raw: bytes) -> bool:
+        """True if this is its original."""
+        return hashlib.sha256(raw).hexdigest() == self.sha256
+
+    def missing(self, where: str) -> ActionError:
+        """The error of a letter that is not where it should be."""
+        said = f"the letter is not in {where} any more; somebody moved or deleted it"
+        return ActionError(said, "no-such-letter", final=True)
+
+
+class Filer(Protocol):
+    """A way to move and flag one letter, each as often as is asked for. Raises ActionError."""
+
+    def move(self, to: str) -> None:
+        """Move it to a folder, unless it is there."""
+
+    def flag(self, add: list[str], remove: list[str]) -> None:
+        """Add flags to it, and remove some."""

@@ -1,0 +1,90 @@
+"""How-to pages on what is outside are followed: files written, commands given, answers compared."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from email.header import decode_header, make_header
+from pathlib import Path
+
+import pytest
+
+import narval
+from tests.docs.test_cli_page import Reader, examples, follow
+from tests.local_site import local_site
+from tests.modules.chat_server import chat_server, streamed
+from tests.places import DOCS
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reading = Reader(tmp_path)
+    (tmp_path / ".narval").mkdir()
+    yield reading
+    reading.end()
+
+
+def write_files(reader: Reader, page: Path) -> None:
+    """Write the files that a page shows."""
+    for language in ("toml", "xml", "json"):
+        for title, text in examples(language, page):
+            if title:
+                file = reader.folder / title.replace("~/", "")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+
+
+def free_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:
+    """Follow a page, with other words where what it names is not the reader's."""
+    text = (DOCS / "how-to" / name).read_text("utf-8")
+    assert len(text.splitlines()) <= 60
+    for word, other in stands_for.items():
+        text = text.replace(word, other)
+    page = reader.folder / name
+    page.write_text(text)
+    write_files(reader, page)
+    follow(reader, page)
+
+
+def test_run_a_program(reader: Reader) -> None:
+    do(reader, "run-a-program.md", {})
+
+
+def test_call_a_web_api(reader: Reader) -> None:
+    do(reader, "call-a-web-api.md", {"8765": free_port()})
+
+
+def test_ask_a_language_model(reader: Reader) -> None:
+    with chat_server() as server:
+        server.will_say(streamed('{"urgent": true, "why": "water in the cellar"}'))
+        do(reader, "ask-a-language-model.md", {"http://127.0.0.1:11434/v1": server.url})
+        assert "not urgent" in server.asked[0]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("module", ["http", "json", "command", "notify"])
+def test_the_recipes_of_the_page_of_a_module_are_whole(module: str) -> None:
+    recipes = [
+        text
+        for _, text in examples("xml", DOCS / "reference" / "modules" / f"{module}.md")
+        if text.startswith("<recipe")
+    ]
+    with narval.open() as agent:
+        for text in recipes:
+            agent.load(text)
+    assert recipes or module == "notify"
+
+
+def test_be_told_on_your_telephone(reader: Reader) -> None:
+    with local_site() as site:
+        site.put("/narval-8f3kq7w2", "{}")
+        do(reader, "be-told-on-your-telephone.md", {"https://ntfy.sh/narval": f"{site.url}/narval"})
+        (asked,) = site.asked
+    assert "the lamp is out" in asked.body.decode()
+    title = str(make_header(decode_header(asked.headers["title"])))
+    assert title == "narval: trial.fails failed"

@@ -1,0 +1,124 @@
+"""A reader of tutorials: saves their files and types their commands, in the order of the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from narval.runtime.system.logins import login
+from tests.docs.test_cli_page import FENCE, Reader, steady
+
+NUMBER = re.compile(r"(?<![\w.:-])[1-9]\d+\b(?![.:-]\d)")
+"""The number of an element or a run: of two digits at least, for smaller ones count something."""
+LOOKS = ("narval", "cat", "ls")
+ALTERS = ("add", "start", "run", "init", "stop", "take", "kill", "answer", "signal", "outdate", "put")
+PATIENCE = 30.0
+PORT = "8095"
+"""The port that pages name; a free one stands for it."""
+
+
+class Typist(Reader):
+    """Does what a tutorial says; the numbers of its page each stand for one here."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (folder / "bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (folder / "bin/python").chmod(0o755)
+        self._here: dict[str, str] = {}
+        self._port = str(_free_port())
+
+    def types(self, command: str, shown: str) -> str:
+        """Type a command; what differs from what is shown, or "".
+
+        A look is taken again for a while: a person takes longer to type than a daemon to act.
+        """
+        command = NUMBER.sub(lambda found: self._here.get(found[0], found[0]), command)
+        until = time.monotonic() + PATIENCE
+        while True:
+            written = self.does(command.replace(PORT, self._port))
+            written = written.replace(str(self.folder), "/home/ann").replace(self._port, PORT)
+            written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
+            if self._agrees(shown, written):
+                return ""
+            if not is_look(command) or time.monotonic() > until:
+                return f"$ {command}\n{written}\ninstead of\n{shown}"
+            time.sleep(0.2)
+
+    def saves(self, title: str, text: str) -> None:
+        """Save a file; where a daemon is at work, go on once it has taken that up."""
+        loaded = self.does("narval definitions --json") if self.background else ""
+        file = self.folder / title.removeprefix("~/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        is_definition = file.parent.name in ("recipes", "modules")
+        text = text.replace('login = "ann"', f'login = "{login(os.geteuid())}"')
+        file.write_text(text.replace(PORT, self._port), encoding="utf-8")
+        until = time.monotonic() + PATIENCE
+        while loaded and is_definition and time.monotonic() < until:
+            if self.does("narval definitions --json") != loaded:
+                break
+            time.sleep(0.1)
+
+    def _agrees(self, shown: str, written: str) -> bool:
+        """True if both are the same but for numbers, and these stand for each other."""
+        lines = [" ".join(steady(line).split()) for line in shown.strip().splitlines()]
+        numbers = [number for line in lines for number in NUMBER.findall(line)]
+        pattern = "\n".join(".*?" if line == "…" else _any_number(line) for line in lines)
+        said = "\n".join(" ".join(line.split()) for line in steady(written).splitlines())
+        found = re.fullmatch(pattern, said, re.DOTALL)
+        if found is None:
+            return False
+        pairs = dict(zip(numbers, found.groups(), strict=True))
+        agree = all(self._here.get(there, here) == here for there, here in pairs.items())
+        if agree:
+            self._here |= pairs
+        return agree
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _any_number(line: str) -> str:
+    """A line as a regular expression, in which the number of an element is any."""
+    parts = NUMBER.split(line)
+    return r"(\d+)".join(map(re.escape, parts))
+
+
+def is_look(command: str) -> bool:
+    """True if a command alters nothing, so that it may be given again."""
+    words = command.split()
+    return words[0] in LOOKS and not set(words) & set(ALTERS) and ">" not in command
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
+    """The fences of a page in order: the language, the file it is for or "", the text."""
+    for found in FENCE.finditer(page.read_text(encoding="utf-8")):
+        yield found[1], found[2] or "", found[3]
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a block, and what it is shown to write; a line that ends with \\ goes on."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, written = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, written = written.partition("\n")
+            command = f"{command}\n{more}"
+        yield command, written
+
+
+def differences(reader: Typist, page: Path) -> Iterator[str]:
+    """Follow a page to its end; what differs from it."""
+    for language, title, text in blocks(page):
+        if title:
+            reader.saves(title, text)
+        elif language == "console":
+            for command, shown in commands(text):
+                if differs := reader.types(command, shown):
+                    yield differs
