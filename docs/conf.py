@@ -38,6 +38,8 @@ html_theme_options: dict[str, Any] = {
 
 _ROW = re.compile(r"^\| \[([^\]]*)\]\(([\w/-]+)\.md\) \|", re.MULTILINE)
 
+_FILE = re.compile(r"^```(\w+) title=(\S+)$", re.MULTILINE)
+
 
 def shelves(index: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The sections of the index that name pages, and of each page its title and its path."""
@@ -46,6 +48,11 @@ def shelves(index: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         above = title if level == "##" else above
         if pages := _ROW.findall(text):
             yield (title if title == above else f"{above}: {title.lower()}"), pages
+
+
+def captions(app: Any, name: str, text: list[str]) -> None:
+    """Show above each block that is a file where that is."""
+    text[0] = _FILE.sub(r"```{code-block} \1\n:caption: \2\n", text[0])
 
 
 def first_page(app: Any, name: str, text: list[str]) -> None:
@@ -64,3 +71,4 @@ def first_page(app: Any, name: str, text: list[str]) -> None:
 def setup(app: Any) -> None:
     """Hear when a page is read."""
     app.connect("source-read", first_page)
+    app.connect("source-read", captions)
