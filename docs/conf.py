@@ -63,9 +63,17 @@ def first_page(app: Any, name: str, text: list[str]) -> None:
             f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n"
             + "\n".join(f"{short} <{path}>" for short, path in pages)
             + "\n```\n"
-            for title, pages in shelves(index)
+            for title, pages in (*shelves(index), ("More", unnamed(index)))
+            if pages
         )
         text[0] = index + "".join(trees)
+
+
+def unnamed(index: str) -> list[tuple[str, str]]:
+    """The pages that no row of the index names, by path."""
+    named = {path for _, pages in shelves(index) for _, path in pages} | {"README", "index"}
+    found = (path.relative_to(DOCS).with_suffix("").as_posix() for path in sorted(DOCS.rglob("*.md")))
+    return [(path, path) for path in found if path not in named]
 
 
 def setup(app: Any) -> None:
