@@ -217,15 +217,16 @@ DEFINITIONS = (
 )
 ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
+    Column("outside", lambda row: "yes" if row.get("outside") else ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", _of("description")),
 )
 SHIPPED_ACTIONS = (
-    *ACTIONS[:2],
+    *ACTIONS[:3],
     Column("replaced by", lambda row: row["replaced_by"] or ""),
-    *ACTIONS[2:],
+    *ACTIONS[3:],
 )
 COMPARED = (*_plain_columns(file="path", state="state"),)
 CALLS = (
@@ -307,8 +308,8 @@ def _element(row: Row, names: Sequence[str]) -> str:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Write a table, without the columns that are empty."""
+def table(columns: Sequence[Column], rows: Iterable[Row], none: str = "") -> None:
+    """Write a table, without the columns that are empty; without rows, the words for `none` as an aside."""
     found = list(rows)
     drawn = sys.stdout.isatty()
     cells = [[_text(column, row, cut=drawn) for column in columns] for row in found]
@@ -316,6 +317,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     columns = [columns[index] for index in kept]
     cells = [[line[index] for index in kept] for line in cells]
     if not cells:
+        click.echo(none, err=True, nl=bool(none))
         return
     if drawn:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in found]
