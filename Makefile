@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check browser format docs pages bench soak vendor shots clean
@@ -14,9 +15,8 @@ help:  ## what one can do here
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "narval needs Python 3.11 or later, found $$($(PYTHON) --version)"; exit 1; }
-	@echo "setting up $(VENV) …"
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(TELLING) "making $(VENV)" $(PYTHON) -m venv $(VENV)
+	@$(TELLING) "installing into $(VENV)" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
@@ -27,8 +27,8 @@ HAS_PAGES = command -v dot && { [ -n "$$NARVAL_BROWSER" ] || command -v chromium
 
 browser:
 	@{ $(HAS_PAGES); } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { \
-	  echo "installing a browser and Graphviz for the tests of pages …"; \
-	  { apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz; } >/dev/null 2>&1 \
+	  $(TELLING) "installing a browser and Graphviz for the tests of pages" \
+	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz' 2>/dev/null \
 	  || echo "they cannot be had here; tests that want them are skipped"; }
 
 test: check browser  ## style, types and all tests
@@ -37,6 +37,7 @@ test: check browser  ## style, types and all tests
 check: $(STAMP)  ## style and types alone
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@[ -d .mypy_cache ] || echo "checking types, for a minute the first time …"
 	@$(BIN)/mypy
 
 format: $(STAMP)  ## put the code in shape
@@ -44,7 +45,7 @@ format: $(STAMP)  ## put the code in shape
 	@$(BIN)/ruff format .
 
 $(VENV)/.docs: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(TELLING) "installing what makes the site" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[docs]'
 	@touch $@
 
 docs: $(VENV)/.docs  ## the site of the pages in docs/, in build/site; a link that leads nowhere fails

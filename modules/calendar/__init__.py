@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call, now, service, sleep
+from narval import ActionError, Element, Input, Output, action, call, now, service
 
 from ..feeds.reading import cut, line_of
 from ..files.places import absolute
+from .dav import Server
 from .occurring import Found, Window, events_of
-from .origins import Files, Origin, first_of
+from .origins import Files, Origin, is_over
 from .parsing import CalendarError
 from .told import Told
 
@@ -53,33 +54,37 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     told = await asyncio.to_thread(Told, wanted.name, here.home)
     origin = wanted.origin(here.home, watched=True)
     files: list[bytes] | None = None
-    said = frozenset[str]()
     seen: Window | None = None
+    trouble, faults = "", frozenset[str]()
+    waiting: asyncio.Future[None] | None = None
     try:
         while True:
             window = wanted.window()
             try:
-                news = await origin.files()
+                news = await origin.files() if waiting is None else None
                 if news is not None or (files is not None and window != seen):
                     files, seen = news if news is not None else files, window
                     found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
                     for batch in await asyncio.to_thread(_batches, told, found, window):
                         yield batch
+                    if fresh := [fault for fault in found.faults if fault not in faults]:
+                        yield [_error("bad-event", fault, wanted.name) for fault in fresh]
+                    faults = frozenset(found.faults)
                     await asyncio.to_thread(told.record, found.events)
                     await origin.recorded()
-                    troubles = dict.fromkeys(found.faults, "bad-event")
-                else:
-                    troubles = dict.fromkeys(said, "")
+                trouble = trouble if waiting is not None else ""
             except CalendarError as error:
-                troubles = {str(error): error.kind}
-            if troubles.keys() - said:
-                told_of = troubles.items()
-                yield [_error(kind, text, wanted.name) for text, kind in told_of if text not in said]
-            said = frozenset(troubles)
+                if str(error) != trouble:
+                    yield [_error(error.kind, str(error), wanted.name)]
+                trouble = str(error)
             if not here.has_caught_up:
                 here.caught_up()
-            await first_of(origin.news(), sleep(_to_the_next_day()))
+            waiting = waiting or asyncio.ensure_future(origin.news())
+            if await is_over(waiting, _to_the_next_day()):
+                waiting = None
     finally:
+        if waiting is not None:
+            waiting.cancel()
         origin.close()
 
 
@@ -134,7 +139,7 @@ class Wanted(NamedTuple):
     def origin(self, home: Path | None, *, watched: bool) -> Origin:
         """The place that it names, else the one that the settings do. Raises ActionError."""
         path = self.path or service("calendars", self.name).path
-        return Files(absolute(path, home), watched=watched)
+        return Files(absolute(path, home), watched=watched) if path else Server(self.name)
 
 
 def _whole(word: str, text: str | None, usual: int) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from narval import ActionError
+from narval import ActionError, sleep
 
 from ..files.places import opening
 from ..files.watching import WHOLE, Notices
@@ -119,14 +118,11 @@ def _content(path: Path) -> bytes:
         raise CalendarError("calendar-unreachable", str(error)) from None
 
 
-async def first_of(*waits: Coroutine[Any, Any, None]) -> None:
-    """Wait until one of these is over; the others are given up. Raises what that one raises."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
+async def is_over(waiting: asyncio.Future[None], seconds: float) -> bool:
+    """True once the wait is over; False if it goes on after so many seconds. Raises what it raises."""
+    pause = asyncio.ensure_future(sleep(seconds))
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await asyncio.wait((waiting, pause), return_when=asyncio.FIRST_COMPLETED)
+        return waiting.done() and waiting.result() is None
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        pause.cancel()

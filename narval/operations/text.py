@@ -7,13 +7,20 @@ terminal.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from narval.definitions.reading.durations import duration
 from narval.source.secrets import without_secrets
 
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
 Row = Mapping[str, Any]
+
+_zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
 
 BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """The codes of characters that turn the order of those around them."""
@@ -81,7 +88,7 @@ def xml_text(xml: str) -> str:
 
 
 def moment(text: str | None) -> str:
-    """A moment for people: local time, to the second."""
+    """A moment for people, in the zone of the home, to the second."""
     return moment_exactly(text)[:19]
 
 
@@ -91,12 +98,12 @@ def moment_there(text: str) -> str:
 
 
 def moment_exactly(text: str | None) -> str:
-    """A moment for people: local time, to the millisecond."""
+    """A moment for people, in the zone of the home, to the millisecond."""
     if not text:
         return ""
     from datetime import datetime
 
-    return datetime.fromisoformat(text).astimezone().isoformat(" ", "milliseconds")[:23]
+    return datetime.fromisoformat(text).astimezone(_shown_zone()).isoformat(" ", "milliseconds")[:23]
 
 
 def took(run: Row) -> str:
@@ -123,11 +130,37 @@ def size(count: int) -> str:
 
 
 def zone() -> str:
-    """The zone in which moments are shown to people: its two names where it has summer time."""
+    """The zone in which moments are shown to people; that of the machine by its two names where it has summer
+    time.
+    """
+    shown = _shown_zone()
+    if shown is not None:
+        return shown.key
     import time
 
     standard, summer = time.tzname
     return f"{standard}/{summer}" if time.daylight and summer != standard else standard
+
+
+def show_moments_in(zone_name: Callable[[], str]) -> None:
+    """Show moments to people in the zone of that name from now on; "": in that of the machine.
+
+    The name is asked for when the first moment is shown.
+    """
+    _zone_name.set(cache(zone_name))
+
+
+def _shown_zone() -> ZoneInfo | None:
+    """The zone in which moments are shown to people; None for the machine's."""
+    name = _zone_name.get()()
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):  # a fault of the settings, which is told elsewhere
+        return None
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:

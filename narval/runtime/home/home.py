@@ -88,6 +88,15 @@ class Home:
         """True if any of a home's folders is there."""
         return any((self.path / part).is_dir() for part in PARTS)
 
+    def zone_name(self) -> str:
+        """The zone that the settings name; "" where they name none, and it is that of the machine."""
+        import tomllib  # a command that shows no moment need not read them
+
+        with suppress(OSError, ValueError):
+            named = tomllib.loads(self.settings.read_text("utf-8")).get("timezone")
+            return named if isinstance(named, str) else ""
+        return ""
+
     def prepare(self) -> None:
         """Make `var/`, for the owner alone. Raises OperatorError when it belongs to another user."""
         try:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -129,8 +130,8 @@ class Commands(click.Group):
     def invoke(self, context: click.Context) -> Any:
         """Run the command; write the message of an error, and exit with its status."""
         try:
-            with _writing():
-                return super().invoke(context)
+            with _writing():  # in a context of its own, as the zone of moments is that of one command's home
+                return copy_context().run(super().invoke, context)
         except NarvalError as error:
             report(error)
             context.exit(exit_status(error))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import click
 
 from narval.errors import HomeHeldError, NarvalError
-from narval.operations.text import json_bytes
+from narval.operations.text import json_bytes, show_moments_in
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 
@@ -53,10 +53,12 @@ class Session:
 
     @cached_property
     def home(self) -> Home:
-        """The home. Raises NoHomeError."""
+        """The home, in whose zone moments are shown from then on. Raises NoHomeError."""
         from narval.runtime.home.home import Home
 
-        return Home.find(self.directory, os.environ)
+        home = Home.find(self.directory, os.environ)
+        show_moments_in(home.zone_name)
+        return home
 
     @property
     def is_homeless(self) -> bool:

@@ -1,0 +1,43 @@
+"""One zone in one tool: commands show moments in the zone of the home, whatever that of the terminal is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from narval.operations.text import zone
+from tests.surfaces.cli.command_line import data, make_home, narval, well
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home in Tokyo, and a terminal in New York."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    made = make_home(tmp_path / "home")
+    (made / "etc" / "narval.toml").write_text('timezone = "Asia/Tokyo"\n')
+    yield made
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_moments_are_those_of_the_zone_of_the_home(home: Path) -> None:
+    run = well(home, "start", "demo.greet", "-", given="<name>Ann</name>").split()[0]
+    [listed] = data(home, "runs")
+    there = datetime.fromisoformat(listed["started"]).astimezone(ZoneInfo("Asia/Tokyo"))
+    shown = f"{there:%Y-%m-%d %H:%M:%S}"
+    assert "started (Asia/Tokyo)" in well(home, "runs")
+    for command in (("runs",), ("show", run), ("memory", "name")):
+        assert shown in well(home, *command), command
+    assert f"started     {shown} Asia/Tokyo" in well(home, "show", run)
+    assert zone().startswith("EST"), "a program that asks no home goes by its own"
+
+
+def test_a_zone_that_is_none_is_a_fault_and_no_more(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text('timezone = "Atlantis"\n')
+    assert "Atlantis" in narval(home, "check").output
