@@ -149,7 +149,12 @@ def start(start: Element) -> etree._Element:
     return made
 
 
-@action(inputs=[Input("element", "*")], runs="inline", description="Writes an element to the daemon's log.")
+@action(
+    inputs=[Input("element", "*")],
+    runs="inline",
+    outside=False,
+    description="Writes an element to the daemon's log.",
+)
 def log(element: Element) -> None:
     """Log an element as one line of XML: an error as an error, anything else for information."""
     line = " ".join(element.with_eid().decode().split())
@@ -162,6 +167,7 @@ def log(element: Element) -> None:
 @action(
     inputs=[Input("content", ANY.format("target")), Input("target", "target[@path]")],
     outputs=[Output("written", "written[@path]")],
+    outside=False,
     description="An element as a file: its XML, its text, or a page.",
 )
 def write_file(content: Element, target: Element) -> etree._Element:

@@ -19,6 +19,7 @@ from narval import ActionError, Element, Input, Output, action, call, now, servi
 
 from ..feeds.reading import cut, line_of
 from ..files.places import absolute
+from . import writing
 from .dav import Server
 from .occurring import Found, Window, events_of
 from .origins import Files, Origin, is_over
@@ -107,6 +108,43 @@ async def read(calendar: Element) -> Elements:
     finally:
         origin.close()
     return await asyncio.to_thread(told.changes, found.events, window)
+
+
+ENTERED = Output("entered", "entered[@calendar and @uid]")
+EVENT = Input("event", "event[@uid and @calendar]")
+
+
+@action(
+    inputs=[Input("entry", "entry[@calendar and @start]")],
+    outputs=[ENTERED],
+    description="Enters an event into a calendar.",
+    describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
+)
+async def add(entry: Element) -> etree._Element:
+    """Enter an event into a calendar of a server: once, however often the call is tried (N37)."""
+    return await writing.added(entry)
+
+
+@action(
+    inputs=[EVENT, Input("change", "change")],
+    outputs=[ENTERED],
+    description="Alters an event of a calendar.",
+    describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
+)
+async def change(event: Element, change: Element) -> etree._Element:
+    """Alter an event that occurs once; one that is otherwise by now is left so, and that is an error."""
+    return await writing.changed(event, change)
+
+
+@action(
+    inputs=[EVENT],
+    outputs=[ENTERED],
+    description="Removes an event from a calendar.",
+    describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",
+)
+async def remove(event: Element) -> etree._Element:
+    """Remove an event that occurs once, unless it is otherwise by now."""
+    return await writing.removed(event)
 
 
 class Wanted(NamedTuple):

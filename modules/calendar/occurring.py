@@ -83,6 +83,14 @@ def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
     return Found({str(element.get("key")): element for element in elements}, faults[:MAX_FAULTS])
 
 
+def events_in(data: bytes, name: str, zone: tzinfo) -> Iterator[etree._Element]:
+    """The `event` elements of those in a file that occur once. Raises CalendarError."""
+    for entry in entries_of(data, Budget(MAX_STEPS))[0]:
+        if entry.rule is None and not entry.more and entry.instance is None:
+            found = Occurrence(entry.start, _end(entry.start, entry.length), None, entry)
+            yield element_of(found, name, zone)
+
+
 def _by_uid(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     for entry in entries:

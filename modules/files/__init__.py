@@ -103,7 +103,12 @@ MARKS = {
 """Byte order marks; those of UTF-32 first, as they begin like those of UTF-16."""
 
 
-@action(inputs=[FILE], outputs=[Output("text", "text[@path]")], description="The text of a file.")
+@action(
+    inputs=[FILE],
+    outputs=[Output("text", "text[@path]")],
+    outside=False,
+    description="The text of a file.",
+)
 def read_text(file: Element) -> etree._Element:
     """Read a file as text: by its byte order mark, else as UTF-8, else as windows-1252."""
     path = place(file)

@@ -97,7 +97,12 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
         room.release()
 
 
-@action(inputs=[MAILBOX], outputs=[MAILS, TROUBLES], description="The mails that a mailbox holds now.")
+@action(
+    inputs=[MAILBOX],
+    outputs=[MAILS, TROUBLES],
+    outside=False,
+    description="The mails that a mailbox holds now.",
+)
 def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""
     here = call()

@@ -40,6 +40,7 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     They are of the definition `name` in its `version`, a digest, and run at the place `where`; the step is of
     a run of `asking`. `void` is the version that was agreed to before, if the definition is another since.
+    `because` says why somebody is asked, where neither step nor home does.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     asking: str
     calls: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]
     void: str = ""
+    because: str = ""
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

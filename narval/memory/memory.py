@@ -124,7 +124,8 @@ class Memory:
 
     def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
         """The inputs and conditions that have used an element, each with the run that did (0: none)."""
-        return [(scope, runs[eid]) for scope, runs in self.marks.items() if eid in runs]
+        used = ((scope, runs) for scope, runs in self.marks.items() if scope != changes.HEARSAY)
+        return [(scope, runs[eid]) for scope, runs in used if eid in runs]
 
     # --- changing -------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from narval.errors import Fault
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
+from narval.memory.hearsay import is_hearsay
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.history import RunAt
 from narval.runtime.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
@@ -155,6 +156,7 @@ def element(agent: AgentState, found: Element) -> dict[str, Any]:
         "xml": found.with_eid().decode("utf-8"),
         "added": moment(found.added),
         "origin": origin(found.origin),
+        "hearsay": is_hearsay(agent.memory, (found.eid,)),
         "used_by": [_use(*use) for use in agent.memory.used_by(found.eid)],
         "outdated": found.eid in agent.memory.outdated,
     }
@@ -196,6 +198,7 @@ def action(found: Action) -> dict[str, Any]:
         "path": found.path,
         "line": found.line,
         "runs": found.where,
+        "outside": found.outside,
         **prototype(found.prototype),
         "description": description(found.descriptions),
     }

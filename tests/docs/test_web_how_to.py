@@ -12,6 +12,7 @@ import pytest
 import narval
 from tests.docs.test_cli_page import Reader, examples, follow
 from tests.local_site import local_site
+from tests.modules.chat_server import chat_server, streamed
 from tests.places import DOCS
 
 
@@ -57,6 +58,13 @@ def test_run_a_program(reader: Reader) -> None:
 
 def test_call_a_web_api(reader: Reader) -> None:
     do(reader, "call-a-web-api.md", {"8765": free_port()})
+
+
+def test_ask_a_language_model(reader: Reader) -> None:
+    with chat_server() as server:
+        server.will_say(streamed('{"urgent": true, "why": "water in the cellar"}'))
+        do(reader, "ask-a-language-model.md", {"http://127.0.0.1:11434/v1": server.url})
+        assert "not urgent" in server.asked[0]["messages"][1]["content"]
 
 
 @pytest.mark.parametrize("module", ["http", "json", "command", "notify"])

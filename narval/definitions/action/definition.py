@@ -26,7 +26,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A Python function that can be called; `where` is the place where it runs.
 
     `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it (P72).
-    `xml` is the `action` element that memory shows (N2).
+    `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
+    model answers, which the input of that id names. `xml` is the `action` element that memory shows (N2).
     """
 
     kind: ClassVar[str] = "action"
@@ -34,6 +35,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     prototype: Prototype = EMPTY
     where: Where = "thread"
     describe: TextTemplate | None = None
+    outside: bool = True
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class ActionDeclaration:
     description: str | None = None
     pure: bool = False
     describe: str | None = None
+    outside: bool | None = None
+    model: str | None = None
 
 
 @overload
@@ -65,6 +70,8 @@ def action(
     description: str | None = None,
     pure: bool = False,
     describe: str | None = None,
+    outside: bool | None = None,
+    model: str | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -80,6 +87,8 @@ def action(
     description: str | None = None,
     pure: bool = False,
     describe: str | None = None,
+    outside: bool | None = None,
+    model: str | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
@@ -87,11 +96,12 @@ def action(
     says where it runs ("thread" by default, "worker", "inline"; `async def` runs in the loop); `source` that
     it is an async generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
     simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
-    people who are to agree to it (P72).
+    people who are to agree to it (P72). `outside` says that what it does can be seen outside the home, as it
+    can of what is neither pure nor a source unless it says False: after a language model's answer such a call
+    asks first. `model` is the id of the input that names the model whose answer it gives.
     """
-    declaration = ActionDeclaration(
-        tuple(inputs), tuple(outputs), name, runs, source, description, pure, describe
-    )
+    how = runs, source, description, pure, describe, outside, model
+    declaration = ActionDeclaration(tuple(inputs), tuple(outputs), name, *how)
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)

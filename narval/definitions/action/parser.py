@@ -15,10 +15,10 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
-from lxml import etree
 from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
+from narval.definitions.action.rendering import render
 from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
@@ -57,6 +57,8 @@ MODULE_WORDS: Words = {
             "source": Attribute(vocabulary.yes_no),
             "pure": Attribute(vocabulary.yes_no),
             "describe": Attribute(vocabulary.anything),
+            "outside": Attribute(vocabulary.yes_no),
+            "model": Attribute(vocabulary.anything),
         },
         ("description", "input", "output"),
     ),
@@ -123,10 +125,19 @@ class _ActionMaker:
             descriptions={"en": description} if description else {},
             pure=declaration.pure,
             describe=self._sentence(declaration, place, decorator),
+            model=declaration.model or "",
         )
-        self.add(action, function, declaration.runs, declaration.source, place)
+        self.add(action, function, declaration.runs, declaration.source, declaration.outside, place)
 
-    def add(self, action: Action, function: Any, runs: str | None, source: bool, place: Place) -> None:
+    def add(
+        self,
+        action: Action,
+        function: Any,
+        runs: str | None,
+        source: bool,
+        outside: bool | None,
+        place: Place,
+    ) -> None:
         """Keep an action of either form, as its author wrote it, with what its function and file say."""
         same = next((known for known in self.actions if known.name == action.name), None)
         if same is not None:
@@ -134,14 +145,21 @@ class _ActionMaker:
         defined, _ = definition_of(self.source, action.function, function)
         self._parameters(action, function, defined)
         where = self._where(function, runs, source, action.pure, defined)
+        if outside and action.pure:
+            self._fault(place, "what a pure action does is seen nowhere; leave out pure, or outside")
+        if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
+            wanted = "expected the id of the input that names the model"
+            self._fault(place, f"model: {wanted}, found {action.model!r:.80}")
         try:
-            xml = _render(action, runs, source)
+            xml = render(action, runs, source, outside)
         except ValueError as error:
             self._fault(place, f"action {action.name!r} cannot be written as XML: {error}")
             return
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
         path, line = self.source.path, defined[0]
-        self.actions.append(replace(action, where=where, digest=digest, xml=xml, path=path, line=line))
+        seen = not (action.pure or source) if outside is None else outside
+        made = replace(action, where=where, digest=digest, xml=xml, path=path, line=line, outside=seen)
+        self.actions.append(made)
 
     def _fault(self, place: Place, message: str) -> None:
         self._reader.fault_at(place, message)
@@ -325,10 +343,11 @@ class _Tree:
             descriptions=reading.descriptions(entry),
             pure=entry.get("pure", False),
             describe=template_in(reading, described := Patterns(reading), entry, "describe"),
+            model=entry.get("model", ""),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))
-        runs, source = entry.get("runs"), entry.get("source", False)
-        self._maker.add(action, function, runs, source, entry.place("name"))
+        runs, source, outside = entry.get("runs"), entry.get("source", False), entry.get("outside")
+        self._maker.add(action, function, runs, source, outside, entry.place("name"))
 
 
 def _check_sentence(patterns: Patterns, inputs: Iterable[str]) -> None:
@@ -358,34 +377,3 @@ def _assigned(source: Source) -> Place:
                 return value.lineno, start + 1
             return (value.lineno + 1, 1) if quote[1] else (value.lineno, quote.end() + 1)
     return 1, 1
-
-
-def _render(action: Action, runs: str | None, source: bool) -> bytes:
-    """The `action` element that memory shows (table 2.16)."""
-    root = etree.Element("action", {"name": action.name, "group": action.group, "func": action.function})
-    if runs is not None:
-        root.set("runs", str(runs))
-    for flag, is_set in (("source", source), ("pure", action.pure)):
-        if is_set:
-            root.set(flag, "yes")
-    if action.describe is not None:
-        root.set("describe", action.describe.text)
-    for language, text in action.descriptions.items():
-        etree.SubElement(root, "description", {"lang": language}).text = text
-    for word, flags, declared in (
-        ("input", ("use", "list", "optional", "outdates"), action.prototype.inputs),
-        ("output", ("list", "optional"), action.prototype.outputs),
-    ):
-        for slot in declared:
-            node = etree.SubElement(root, word, {"id": slot.id}, nsmap=dict(slot.namespaces))
-            for flag in flags:
-                if getattr(slot, flag):
-                    node.set(flag, "yes")
-            if isinstance(slot, Input) and slot.newest:
-                node.set("newest", str(slot.newest))
-            for word in ("unique", "replaces") if isinstance(slot, Output) else ():
-                if (text := getattr(slot, word)) is not None:
-                    node.set(word, text)
-            for text in slot.match:
-                etree.SubElement(node, "match").text = text
-    return etree.tostring(root, encoding="utf-8")

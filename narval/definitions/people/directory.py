@@ -23,6 +23,9 @@ WebRole = Literal["reader", "person", "operator"]
 APPROVED = "approve"
 """The outcome of work by which a call that waits for it is made (P72)."""
 
+AFTER_A_MODEL = "model.approve"
+"""The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
+
 
 class Away(msgspec.Struct, frozen=True):
     """An absence, of whole days in the zone of the home: the first and the last one (None: open).

@@ -93,6 +93,18 @@ def left_as_text(xml: bytes, names: Collection[str]) -> Iterator[str]:
             yield from (found[0] for found in _BRACES.finditer(text) if uses.search(found[1]))
 
 
+def values_outside(xml: bytes, parts: Mapping[str, str]) -> Iterator[str]:
+    """The values of an argument that stand elsewhere than in some of its children: by the name of each, the
+    attribute that may have values, "" for its text.
+    """
+    root = parse_untrusted(xml)
+    for node in root.iter("*"):
+        allowed = parts.get(str(node.tag)) if node.getparent() is root else None
+        texts = {str(name): str(text) for name, text in node.attrib.items()} | {"": node.text or ""}
+        for text in (*(text for name, text in texts.items() if name != allowed), node.tail or ""):
+            yield from (found[0] for found in _VALUE.finditer(text) if found[2])
+
+
 def fill(xml: bytes, bindings: Mapping[str, Sequence[Element]]) -> bytes:
     """An argument with its values filled in. Raises ElementError where that is no element any more."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from narval.definitions.action.definition import Action
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
-from narval.definitions.recipe.arguments import left_as_text
+from narval.definitions.recipe.arguments import left_as_text, values_outside
 from narval.definitions.recipe.definition import Recipe, Step
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
@@ -96,10 +97,20 @@ def check_step(
             f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
         )
         faults.append(Fault(path, *until, message))
+    faults += [Fault(path, step.line, 1, message) for message in _among_instructions(step, target)]
     misled = _check_dependencies(dependencies, prototype, target)
     faults += [Fault(path, *place, message) for place, message in misled]
     misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
+
+
+def _among_instructions(step: Step, target: Definition) -> Iterator[str]:
+    """Values in what a language model is asked: a stranger's words would stand among the author's."""
+    prompt = target.model if isinstance(target, Action) else ""
+    for at in step.values if prompt else ():
+        for value in values_outside(step.arguments[at], {"value": "", "set": "value"}):
+            where = '<value name="…"> or <set name="…" value="…"/>'
+            yield f"step {step.id!r}: {value} stands among what is asked; values go into {where}"
 
 
 def _check_dependencies(

@@ -13,6 +13,10 @@ It names the definition, not its version, so that marks survive new versions of 
 """
 
 
+HEARSAY: MarkScope = ("narval", "model", "answer")
+"""The scope that marks elements and runs into which a language model's answer has entered."""
+
+
 class Added(msgspec.Struct, frozen=True, gc=False):
     """An element entered memory, and with `held` the context of that run (N3).
 

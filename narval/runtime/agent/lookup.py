@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from narval.definitions.action.definition import Action
 from narval.definitions.kinds import NESTS_CURRENT
 from narval.definitions.library import Definition, Library
 from narval.definitions.people.directory import Directory
+from narval.engines.commands import Call
+from narval.memory.memory import Memory
 from narval.runtime.agent.run import Run
 
 
@@ -15,14 +18,18 @@ class Lookup:
     """Definitions by kind and name, in the version of a run's library or the current one."""
 
     def __init__(self, library: Library) -> None:
-        self.library = library
+        self.use(library)
         self.people = Directory()
+        self.trusted: frozenset[str] = frozenset()
+        """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None
         """The account by which people are written to (P60); None without one."""
 
     def use(self, library: Library) -> None:
         """Let the definitions of `library` be the current ones."""
         self.library = library
+        actions = library.of(Action.kind).values()
+        self.has_models = any(isinstance(action, Action) and action.model for action in actions)
 
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""
@@ -31,6 +38,19 @@ class Lookup:
     def use_mail(self, account: Mapping[str, str] | None) -> None:
         """Let people be written to by this account from now on."""
         self.mail = account
+
+    def trust_models(self, names: Iterable[str]) -> None:
+        """Let these language models be trusted from now on, and no others."""
+        self.trusted = frozenset(names)
+
+    def gives_hearsay(self, run: Run, call: Call, memory: Memory) -> bool:
+        """True if what a call gives is the answer of a language model that is not trusted."""
+        found = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+        if not isinstance(found, Action) or not found.model:
+            return False
+        given = dict(call.inputs).get(found.model, ())
+        named = (element for element in map(memory.element, given) if element is not None)
+        return not all(element.attributes.get("model") in self.trusted for element in named) or not given
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.

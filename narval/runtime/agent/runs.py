@@ -27,6 +27,7 @@ from narval.memory.elements import changes
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
 from narval.memory.elements.failure_element import make_failure
+from narval.memory.hearsay import is_hearsay
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.waiting import unanswered
@@ -71,6 +72,9 @@ def start_run(
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
+    makers = (caller.run if caller is not None else 0, who.run, *run.ancestors.values())
+    if transaction.hears or is_hearsay(agent.memory, makers):
+        transaction.mark_hearsay(run.eid)
     given = elements, caller, attempt, resume, dict(environment or {})
     started = Started(0, 0.0, *given, who.by, who.actor, inputs, who.way, who.session)
     agent.queue.append((0, run.eid, started))
@@ -91,6 +95,8 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
+    if run.caller is not None and run.caller.run and is_hearsay(agent.memory, (run.eid,)):
+        transaction.mark_hearsay(run.caller.run)
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
@@ -169,6 +175,8 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
         agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
+    if is_hearsay(agent.memory, (run.eid,)):
+        transaction.mark_hearsay(hearer.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
     if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
@@ -224,6 +232,8 @@ def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
     waiting = transaction.agent.signals.settle(run.eid, answer.signal)
     if not waiting:
         return False
+    if is_hearsay(transaction.agent.memory, (run.eid,)):
+        transaction.mark_hearsay(waiting)
     value = dict(answer.value) if answer.value is not None else None
     eids: Any = value.pop("eids", ()) if value is not None else ()
     back = Returned(0, 0.0, answer.signal, eids=tuple(eids), problem=answer.problem, value=value)

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from narval.engines.commands import Call, Finish, Outer
+from narval.engines.registry import is_standing
 from narval.memory.elements import changes
 from narval.memory.elements.changes import Change
 from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import make_error, read_error
+from narval.memory.hearsay import spreads_to
 from narval.memory.retention import IdleTracker
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import Job, StartRun, encode_job
@@ -80,7 +82,8 @@ class Transaction:
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
     recorded (G33), `ended` the runs that are over, `quit` says that a control element asks the daemon to
-    stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle.
+    stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
+    `hears` while what is added is hearsay of another agent.
     """
 
     def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
@@ -96,7 +99,7 @@ class Transaction:
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.ended: list[Run] = []
-        self.quit = self.unsettled = False
+        self.quit = self.unsettled = self.hears = False
         self.pending = Pending()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
@@ -122,10 +125,13 @@ class Transaction:
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
+            may_spread = self.hears or changes.HEARSAY in self.agent.memory.marks
             for fact in pending.facts:
                 self.batch.record(fact)
                 if type(fact) is changes.Added:
                     self._enter(fact.element)
+                if may_spread:
+                    self._spread(fact)
                 if idle is not None:
                     _note_use(idle, fact, self.at)
             pending.facts.clear()
@@ -140,6 +146,26 @@ class Transaction:
             self.pending.offered.append(element.eid)
         if name in CONTROLS:
             self.pending.controls.append(element)
+
+    def _spread(self, fact: Change) -> None:
+        """Mark what a fact makes hearsay."""
+        element, run = spreads_to(self.agent.memory, fact)
+        if self.hears and type(fact) is changes.Added:
+            element = fact.element.eid
+        for eid in filter(None, (element, run)):
+            self.mark_hearsay(eid)
+
+    def mark_hearsay(self, eid: int) -> None:
+        """Let an element or a run be hearsay; a standing run, which is for all, never is."""
+        run = self.agent.runs.get(eid)
+        if run is None or not is_standing(run.kind):
+            news = self.agent.memory.apply(changes.Used(changes.HEARSAY, (eid,)))
+            if news is not None:
+                self.batch.record(news)
+
+    def hear(self, hearsay: bool) -> None:
+        """Take what is added from now on for hearsay, or no more."""
+        self.hears = hearsay
 
     def undo(self) -> None:
         """Take back what is not settled."""

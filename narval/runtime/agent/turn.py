@@ -110,6 +110,8 @@ class Turn:
         if type(event) is Returned or type(event) is Produced:
             if event.call not in run.calls:
                 return False
+            if self.agent.lookup.has_models:
+                _heed(self.transaction, run, event)
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.surroundings.hear(self, event)
             if event.elements and event.elements[-1].to:
@@ -216,8 +218,7 @@ class Turn:
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
         decided, wished = self.view.fail(run, event, eid)
-        given_up: list[Command] = [CancelCall(call) for call in run.calls]
-        self._record(run, event, decided, [*given_up, *wished])
+        self._record(run, event, decided, [*map(CancelCall, run.calls), *wished])
 
     def _add_error(self, run: Run, kind: str, message: str) -> int:
         error = make_error(kind, message, plan=run.eid, recipe=run.name)
@@ -241,6 +242,14 @@ class Turn:
         if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
+
+
+def _heed(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
+    """Let a run be hearsay from now on that is told the answer of a language model."""
+    agent, call = transaction.agent, run.calls[event.call]
+    is_answer = isinstance(event, Produced) or (event.problem is None and not event.abandoned)
+    if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
+        transaction.mark_hearsay(run.eid)
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

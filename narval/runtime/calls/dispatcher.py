@@ -15,6 +15,7 @@ from narval.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.engines.registry import runnable_kinds
 from narval.errors import ActionError
+from narval.memory.elements.changes import HEARSAY
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
@@ -186,7 +187,8 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        if (call.approve or self._agent.lookup.people.approvals) and self._approvals.hold(run, call):
+        may_ask = call.approve or self._agent.lookup.people.approvals or HEARSAY in self._agent.memory.marks
+        if may_ask and self._approvals.hold(run, call):
             return None
         target = self.targets.find(run, call)
         if target is None:
@@ -196,9 +198,8 @@ class Dispatcher:
             return refused(call, inputs)
         if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:
             return returned(call.call, outcome)
-        timeout = call.timeout
-        if timeout is None and target.where not in _UNLIMITED:
-            timeout = self._timeout
+        limited = call.timeout is not None or target.where in _UNLIMITED
+        timeout = call.timeout if limited else self._timeout
         self.in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
         return None
 

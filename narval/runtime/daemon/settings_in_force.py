@@ -48,6 +48,7 @@ class SettingsInForce:
             participant.loop.agent.runs.families.limit(now.run_depth, now.run_family)
             participant.dispatcher.limit(now.call_timeout)
             participant.loop.agent.lookup.use_mail(now.mail)
+            participant.loop.agent.lookup.trust_models(now.trusted_models)
         self._executor.limit(now.limits)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)

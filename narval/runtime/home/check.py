@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from narval.definitions import kinds
+from narval.definitions.kinds import ASKING
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.people.approvals import doubts_of_rules
-from narval.definitions.people.directory import Directory
+from narval.definitions.people.directory import AFTER_A_MODEL, Directory
 from narval.definitions.schedule import date_warnings
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -33,6 +34,7 @@ from narval.runtime.home.settings import FILE, Settings, parse_settings, read_se
 from narval.runtime.store.open import look_into
 from narval.runtime.system.cgroup import obstacle
 from narval.source.text import Source
+from narval.source.toml import TomlText
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
@@ -57,6 +59,10 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
+    if loaded.library.get(ASKING, AFTER_A_MODEL) is None:
+        faults += _unasked(
+            home, [found.name for found in settings.services if found.table == "models" and found.asks]
+        )
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -70,6 +76,15 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         if not path.exists():
             kept.append(Fault(str(path), 1, 1, "there is no such file"))
     return sorted(set(kept))
+
+
+def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
+    """Warnings about language models, where there is no work by which somebody is asked after an answer."""
+    for name in models:
+        place = TomlText(Source(FILE, (home.path / FILE).read_bytes())).key("models", name)
+        why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
+        message = f"models.{name}: {why}; take what ships: narval take recipes/model.xml"
+        yield Fault(FILE, *place, message, warning=True)
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:

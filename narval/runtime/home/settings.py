@@ -142,6 +142,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.usual.with_given(self.agent)
 
     @property
+    def trusted_models(self) -> list[str]:
+        """The language models after whose answers nothing is asked before it goes outside."""
+        return [found.name for found in self.services if found.table == "models" and not found.asks]
+
+    @property
     def limits(self) -> CallLimits:
         """The limits of the executor."""
         return CallLimits(

@@ -172,7 +172,11 @@ class AgentMail:
         take = KINDS.get(row.kind)
         if take is None:
             return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
-        return take(self, turn, row, envelope)
+        turn.transaction.hear(envelope.hearsay)
+        try:
+            return take(self, turn, row, envelope)
+        finally:
+            turn.transaction.hear(False)
 
 
 def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:

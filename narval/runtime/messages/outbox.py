@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
+from narval.memory.hearsay import is_hearsay
 from narval.runtime.agent.turn import Turn
 from narval.runtime.messages.envelope import Envelope, seal
 from narval.runtime.messages.post_office import PostOffice
@@ -52,6 +55,8 @@ class Outbox:
         until: float | None = None,
     ) -> None:
         """Send a message with what this turn records."""
+        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
+            envelope = replace(envelope, hearsay=True)
         number = self._last.get(receiver.id)
         if number is None:
             number = self._office.letters.last_sent(receiver.agent, self._sender.agent)

@@ -201,13 +201,13 @@ class RemoteCalls:
         how = f'offers = {{"{name}" = ["{sender}"]}}'
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
-    def reply(self, turn: Turn, to: str, id: str, reply: Reply) -> None:
-        """Send what came of a call to the agent that asked, if that is still there."""
+    def reply(self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0) -> None:
+        """Send what came of a call to the agent that asked, if that is still there; `run` has answered it."""
         caller = self._office.find(to)
         if caller is None or not id.startswith(f"{caller.id}."):
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
-        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(), _encode(reply))
+        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run), _encode(reply))
 
     def tell_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
@@ -224,7 +224,7 @@ class RemoteCalls:
         elements = self._bytes_of(end.eids)
         if sum(map(len, elements)) > MOST_BYTES:
             elements, problem = (), _too_large(f"what {run.name} of {self._identity.name} gave")
-        self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, elements, problem))
+        self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, elements, problem), run.eid)
 
     def _bytes_of(self, eids: Iterable[int]) -> tuple[bytes, ...]:
         found = (self._agent.memory.element(eid) for eid in eids)

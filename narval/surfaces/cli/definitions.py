@@ -77,10 +77,11 @@ def _definitions(answer: dict[str, Any]) -> None:
 def actions(session: Session, shipped: bool) -> None:
     """List the actions there are, with their inputs and outputs.
 
-    An input in [brackets] is optional; one with … takes a list. "asks first" is the work by which the home
-    has somebody agree before a call (etc/people.toml). A module that ships is loaded when something
-    in the home names it; --shipped lists the actions of all of them, and the module of the home that has
-    taken the place of theirs, if one has.
+    An input in [brackets] is optional; one with … takes a list. "outside" says that what it does can be seen
+    outside the home: after a language model's answer it asks first. "asks first" is the work by which the
+    home has somebody agree before a call (etc/people.toml). A module that ships is loaded when something in
+    the home names it; --shipped lists the actions of all of them, and the module of the home that has taken
+    the place of theirs, if one has.
     """
     columns = SHIPPED_ACTIONS if shipped else ACTIONS
     session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows))

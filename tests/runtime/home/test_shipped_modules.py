@@ -166,7 +166,7 @@ def test_an_action_that_ships_fails_with_the_lines_it_passed_and_no_path_of_the_
         assert agent.wait(run)["phase"] == "failed"
         (error,) = agent.memory("error")
         assert error.tree().findtext("detail") == (
-            "<narval>/modules/files/__init__.py:110 in read_text: with opening(path) as opened:"
+            "<narval>/modules/files/__init__.py:115 in read_text: with opening(path) as opened:"
         )
         assert str(Path(narval.__file__).parent.parent) not in error.xml.decode()
 

@@ -91,6 +91,8 @@ def lines_of_calls(
     )
     if held.void:
         yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
+    if held.because:
+        yield f"Because: {shown_as(held.because)}"
     yield f"Asked by: step {shown_as(caller.step)} of {shown_as(held.asking)} (run {caller.run})"
     for text in says:
         yield from ("It says:", *_value(text))

@@ -8,6 +8,7 @@ from typing import Any
 
 from narval.definitions.library import Library
 from narval.engines.commands import FLOW, NOTICE, SEND, Call
+from narval.errors import ActionError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Loop
 from narval.runtime.agent.recovery import blank
@@ -15,6 +16,7 @@ from narval.runtime.agent.run import Run
 from narval.runtime.agent.view import IsUpToDate, Surroundings
 from narval.runtime.calls.dispatcher import Dispatcher, Prepare
 from narval.runtime.calls.in_flight import CallsInFlight, Post
+from narval.runtime.calls.people.approvals import BECAUSE, comes_of_a_model
 from narval.runtime.calls.people.mail.way import MailWay
 from narval.runtime.calls.process_code.questions import QuestionAnswerer
 from narval.runtime.calls.process_code.tasks import NodeCalls
@@ -31,6 +33,11 @@ from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.sending import send_elements, send_outputs
 from narval.runtime.store.store import Store
 from narval.runtime.system.zone import machine_zone
+
+_NOBODY_AGREES = (
+    "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
+    "model: asks = false in etc/narval.toml"
+)
 
 
 class HostMaker:
@@ -85,6 +92,7 @@ class HostMaker:
         )
         agent.runs.families.limit(settings.run_depth, settings.run_family)
         agent.lookup.use_mail(settings.mail)
+        agent.lookup.trust_models(settings.trusted_models)
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
         way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))
@@ -142,6 +150,8 @@ def _flow_preparer(
         return FlowCalls(agent, id, targets, post, sources)
 
     def prepare(run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        if comes_of_a_model(agent, run, call):
+            raise ActionError(f"{run.name}: {BECAUSE}, {_NOBODY_AGREES}", "asks-first", final=True)
         prepared: PreparedCall = calls().prepare(run, call, timeout)
         return prepared
 

@@ -207,6 +207,8 @@ def _story(answer: Row) -> Iterator[str]:
     yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
     if (answer["origin"] or {}).get("call"):
         yield f"  made by     call {answer['origin']['call']}"
+    if answer["hearsay"]:
+        yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:
         yield f"  made from   {before['eid']} {clean(before['name'] or '(forgotten)')}"
     for use in answer["used_by"]:

@@ -217,15 +217,16 @@ DEFINITIONS = (
 )
 ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
+    Column("outside", lambda row: "yes" if row.get("outside") else ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", _of("description")),
 )
 SHIPPED_ACTIONS = (
-    *ACTIONS[:2],
+    *ACTIONS[:3],
     Column("replaced by", lambda row: row["replaced_by"] or ""),
-    *ACTIONS[2:],
+    *ACTIONS[3:],
 )
 COMPARED = (*_plain_columns(file="path", state="state"),)
 CALLS = (

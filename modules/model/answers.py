@@ -1,0 +1,209 @@
+"""Answers: what a language model says becomes elements, if it fits; nothing else of it is heeded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from narval.errors import ElementError
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.element import local_name
+from narval.memory.elements.error_element import xml_safe
+from narval.memory.elements.reserved import DEFINITIONS, RUNS
+from narval.runtime.home.schemas import Schemas
+
+from .chat import Reply
+from .prompts import Asked, wrong
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+REFUSED = frozenset(
+    {*(local_name(name) or name for name in CONTROLS), *RUNS, *DEFINITIONS}
+    | {"signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
+    | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
+    | {"service", "model", "webhook", "command", "memory", "counter"}
+)
+"""The names of elements that narval obeys or says, or that settle what a home does: no answer has one."""
+
+TYPES = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
+JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
+LONGEST = 2_000
+"""The most characters of a value, unless its field says otherwise."""
+
+
+class Field(NamedTuple):
+    """A value that is asked for: a text of at most so many characters, one of some words, or a number."""
+
+    name: str
+    type: str = "text"
+    words: tuple[str, ...] = ()
+    most: int = LONGEST
+    optional: bool = False
+    about: str = ""
+
+    @classmethod
+    def of(cls, given: dict[str, str]) -> Field:
+        """Read `<field name="…"/>`. Raises ActionError (`bad-prompt`)."""
+        name, kind = given.get("name", ""), given.get("type", "text")
+        unknown = given.keys() - {"name", "type", "words", "most", "optional", "about"}
+        if not NAME.fullmatch(name) or name in ("eid", "xmlns"):
+            raise wrong(f"expected the name of a field to be that of an attribute, found {name!r:.80}")
+        if unknown or kind not in TYPES or given.get("optional", "no") not in ("yes", "no"):
+            known = f"a type out of {', '.join(TYPES)}, words, most, optional and about"
+            raise wrong(f"field {name}: expected {known}, found {given!r:.200}")
+        most = given.get("most", str(LONGEST))
+        if not (most.isascii() and most.isdigit() and 1 <= int(most[:9]) <= 60_000):
+            raise wrong(f"field {name}: expected most to be a number from 1 to 60,000, found {most!r:.80}")
+        words = tuple(given.get("words", "").split())
+        return cls(name, kind, words, int(most), given.get("optional") == "yes", given.get("about", ""))
+
+    def fault(self, value: Any) -> str:
+        """Why a value does not fit; "" if it does."""
+        if not isinstance(value, TYPES[self.type]) or isinstance(value, bool) != (self.type == "yes-no"):
+            return f"{self.name}: expected {JSON_TYPES[self.type]}"
+        if self.words and str(value) not in self.words:
+            return f"{self.name}: expected one of {', '.join(self.words)}"
+        if self.type == "text" and len(value) > self.most:
+            return f"{self.name}: expected at most {self.most} characters"
+        return ""
+
+    def text(self, value: Any) -> str:
+        """A value that fits, as an attribute has it."""
+        if self.type == "yes-no":
+            return "yes" if value else "no"
+        return " ".join(xml_safe(str(value)).split())
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """It in JSON Schema."""
+        said: dict[str, Any] = {"type": JSON_TYPES[self.type]}
+        if self.words:
+            said["enum"] = list(self.words)
+        if self.about:
+            said["description"] = self.about
+        return said
+
+
+class Expected(NamedTuple):
+    """What an answer must be: elements of one name, with some attributes; without any, a text.
+
+    `most` is how many elements there may be, `tokens` how long the answer; `schemas` are those of the home.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    given: dict[str, str]
+    most: int
+    tokens: int
+    schemas: Schemas
+
+    @classmethod
+    def of(cls, asked: Asked, home: Path | None) -> Expected:
+        """What a prompt asks for. Raises ActionError (`bad-prompt`)."""
+        if not NAME.fullmatch(asked.answer) or asked.answer in REFUSED:
+            why = f"expected the name of an element that means nothing to narval, found {asked.answer!r:.80}"
+            raise wrong(f"answer: {why}")
+        fields = tuple(map(Field.of, asked.fields))
+        names = [*(field.name for field in fields), *asked.given]
+        if len(set(names)) < len(names) or not all(map(NAME.fullmatch, names)) or "eid" in names:
+            raise wrong(f"expected each attribute of the answer once, found {', '.join(names)!r:.200}")
+        if asked.most > 1 and not fields:
+            raise wrong("expected fields where there may be several answers, found none")
+        schemas = Schemas(home / "etc/schemas" if home is not None else None)
+        return cls(asked.answer, fields, asked.given, asked.most, asked.tokens, schemas)
+
+    @property
+    def described(self) -> str:
+        """How to answer, in words."""
+        if not self.fields:
+            return "Answer with plain text alone."
+        what = f'{{"answers": [at most {self.most} such objects]}}' if self.most > 1 else "one JSON object"
+        return f"Answer with {what} and nothing else, of this JSON Schema: {json.dumps(self.schema)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """An answer in JSON Schema."""
+        one = {
+            "type": "object",
+            "properties": {field.name: field.schema for field in self.fields},
+            "required": [field.name for field in self.fields if not field.optional],
+            "additionalProperties": False,
+        }
+        if self.most == 1:
+            return one
+        listed = {"type": "array", "items": one}
+        return {"type": "object", "properties": {"answers": listed}, "required": ["answers"]} | {
+            "additionalProperties": False
+        }
+
+    def read(self, reply: Reply) -> tuple[list[etree._Element], list[str]]:
+        """The elements that an answer stands for, and all that is wrong with it."""
+        if reply.is_cut:
+            return [], [f"it was cut short after {self.tokens} tokens"]
+        if not self.fields:
+            return self._checked([self._of_text(reply.text)])
+        try:
+            found = json.loads(_unfenced(reply.text), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return [], ["it is no JSON"]
+        rows = found.get("answers") if self.most > 1 and isinstance(found, dict) else [found]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            return [], ["it is not the object that the JSON Schema describes"]
+        if not 1 <= len(rows) <= self.most:
+            return [], [f"it has {len(rows)} answers, not one to {self.most}"]
+        faults = [fault for row in rows for fault in self._faults(row)]
+        return ([], faults[:10]) if faults else self._checked([self._element(row) for row in rows])
+
+    def _faults(self, row: dict[str, Any]) -> Iterable[str]:
+        for field in self.fields:
+            if row.get(field.name) is None:
+                if not field.optional:
+                    yield f"{field.name} is not there"
+            elif fault := field.fault(row[field.name]):
+                yield fault
+
+    def _element(self, row: dict[str, Any]) -> etree._Element:
+        made = etree.Element(self.name)
+        for field in self.fields:
+            if row.get(field.name) is not None:
+                made.set(field.name, field.text(row[field.name]))
+        return self._completed(made)
+
+    def _of_text(self, text: str) -> etree._Element:
+        made = etree.Element(self.name)
+        made.text = xml_safe(text.strip())
+        return self._completed(made)
+
+    def _completed(self, made: etree._Element) -> etree._Element:
+        for name, value in self.given.items():
+            made.set(name, value)
+        return made
+
+    def _checked(self, made: list[etree._Element]) -> tuple[list[etree._Element], list[str]]:
+        """The elements, unless they are empty, or the schema of their name refuses one."""
+        faults = []
+        for element in made:
+            if not self.fields and not element.text:
+                faults.append("it is empty")
+            try:
+                fault = self.schemas.refusal(canonical(element))
+            except ElementError as error:
+                fault = str(error)
+            if fault:
+                faults.append(fault)
+        return ([], faults[:10]) if faults else (made, [])
+
+
+def _unfenced(text: str) -> str:
+    """A text without the fence that many models put around JSON."""
+    found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
+    return found[1] if found else text
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(word)

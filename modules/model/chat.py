@@ -1,0 +1,208 @@
+"""The OpenAI chat protocol: an answer is read as it comes, and never more of it than was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import narval
+from narval import ActionError, Fetched, Service, call
+from narval.memory.elements.error_element import xml_safe
+
+from .budget import tokens_of
+
+MOST_BYTES = 4_000_000
+"""The most bytes of an answer with all that the protocol puts around it."""
+LONGEST_LINE = 200_000
+TOLD_EVERY = 200
+"""So many characters lie between two reports of progress."""
+LONGEST_WAIT = 60.0
+"""Seconds that a model may ask to be left alone within one call."""
+MOST_WAITS = 3
+
+
+class Reply:
+    """What a model has said so far: its `text`, whether that is all of it, and what it is said to cost."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.is_over = self.is_cut = False
+        self._said: tuple[int, int] | None = None
+        self._told = 0
+
+    def take(self, message: object) -> None:
+        """Take in a whole answer, or a piece of a stream. Raises ActionError for what is neither."""
+        if not isinstance(message, dict):
+            raise _failed("it answered something that is no message of the protocol")
+        if message.get("error"):
+            raise _failed(f"it gave up: {_words(message['error'])}")
+        choices = message.get("choices")
+        for choice in choices[:1] if isinstance(choices, list) else []:
+            self._choose(choice if isinstance(choice, dict) else {})
+        usage = message.get("usage")
+        if isinstance(usage, dict):
+            counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+            if all(type(count) is int and 0 <= count < 1_000_000_000 for count in counts):
+                self._said = counts[0], counts[1]
+
+    def _choose(self, choice: Mapping[str, Any]) -> None:
+        said = choice.get("delta") or choice.get("message")
+        piece = said.get("content") if isinstance(said, dict) else None
+        if isinstance(piece, str):
+            self.text += piece
+        if isinstance(reason := choice.get("finish_reason"), str):
+            self.is_over, self.is_cut = True, reason == "length"
+
+    def used(self, given: int) -> tuple[int, int]:
+        """The tokens that were sent and that came back; never much fewer than what there was to read."""
+        sent, came = self._said or (given, tokens_of(self.text))
+        return max(sent, given // 8), max(came, tokens_of(self.text) // 8)
+
+    def tell(self) -> None:
+        """Report how many characters have come."""
+        if len(self.text) - self._told >= TOLD_EVERY:
+            self._told = len(self.text)
+            call().progress(self._told)
+
+
+class _OverError(Exception):
+    """The answer is there: nothing more of it is waited for."""
+
+
+class _Stream:
+    """The pieces of an answer as they come: lines of `data:`, or one JSON object."""
+
+    def __init__(self, reply: Reply, most: int) -> None:
+        self._reply, self._most, self._rest = reply, most, b""
+        self.is_stream = False
+
+    def hear(self, piece: bytes) -> None:
+        """Take in some bytes. Raises _OverError at the end of a stream, ActionError for what is none."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            self._line(line.strip())
+        if self.is_stream and len(self._rest) > LONGEST_LINE:
+            raise _failed("a line of its answer has no end")
+        if len(self._reply.text) > self._most:
+            raise _failed(f"it goes on beyond the {self._most:,} characters that it was allowed")
+        self._reply.tell()
+
+    def _line(self, line: bytes) -> None:
+        if not line.startswith(b"data:"):
+            return
+        self.is_stream = True
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            self._reply.is_over = True
+            raise _OverError
+        self._reply.take(_parsed(data))
+
+
+class Chat:
+    """Asks one model of the settings; one answer takes at most so many seconds."""
+
+    def __init__(self, model: Service, seconds: float) -> None:
+        self._model, self._seconds = model, seconds
+
+    async def ask(
+        self, messages: list[dict[str, str]], reply: Reply, tokens: int, schema: dict[str, Any] | None
+    ) -> None:
+        """Have messages answered by so many tokens, of a JSON Schema if there is one.
+
+        Raises ActionError; what had come until then is in the reply.
+        """
+        form: dict[str, Any] = {"max_tokens": tokens, "stream_options": {"include_usage": True}}
+        if schema is not None:
+            named = {"name": "answer", "strict": True, "schema": schema}
+            form["response_format"] = {"type": "json_schema", "json_schema": named}
+        waits, secret = 0, self._secret()
+        while True:
+            body = {"model": self._model.model, "messages": messages, "stream": True, **form}
+            answer = await self._posted(body, reply, 40 * tokens + 1_000)
+            if answer is None:
+                return
+            wait = _patience(answer)
+            if answer.status in (400, 422) and form:
+                form = {}  # many servers know but a part of the protocol
+            elif wait is not None and waits < MOST_WAITS:
+                waits += 1
+                await narval.sleep(wait)
+            else:
+                raise self._refused(answer, secret)
+
+    def _secret(self) -> str:
+        return self._model.password(call().home) if self._model.secret else ""
+
+    async def _posted(self, body: dict[str, Any], reply: Reply, most: int) -> Fetched | None:
+        """Post a request; None once it is answered, else the answer that is none."""
+        stream = _Stream(reply, most)
+        try:
+            answer = await narval.fetch(
+                "chat/completions",
+                method="POST",
+                headers={"Content-Type": "application/json", "Accept": "text/event-stream, application/json"},
+                body=json.dumps(body).encode(),
+                service=self._model,
+                most=MOST_BYTES,
+                seconds=self._seconds,
+                silent=self._seconds,
+                received=stream.hear,
+            )
+        except _OverError:
+            return None
+        except ActionError as error:
+            if not str(error).startswith("["):
+                raise ActionError(f"{self._model}: {error}", error.kind, final=error.final) from None
+            raise
+        if answer.status != 200:
+            return answer
+        if not stream.is_stream:
+            reply.take(_parsed(answer.body))
+            reply.is_over = reply.is_over or bool(reply.text)
+        if not reply.is_over:
+            raise _failed(f"{self._model}: its answer broke off after {len(reply.text)} characters")
+        return None
+
+    def _refused(self, answer: Fetched, secret: str) -> ActionError:
+        """The error for an answer of a status that is none."""
+        try:
+            said = _words(json.loads(answer.body)["error"])
+        except (ValueError, LookupError, TypeError, RecursionError):
+            said = answer.reason
+        if secret:
+            said = said.replace(secret, "…")
+        what = f"{self._model}: it answered {answer.status}: {xml_safe(said)}"
+        if answer.status == 429:
+            return ActionError(f"{what}; it is asked too often", "model-busy")
+        if answer.status >= 500 or answer.status == 408:
+            return ActionError(what, "model-failed")
+        hint = "; see its secret in etc/narval.toml" if answer.status in (401, 403) else ""
+        hint = "; see its url and model in etc/narval.toml" if answer.status == 404 else hint
+        return ActionError(what + hint, "model-refused", final=True)
+
+
+def _patience(answer: Fetched) -> float | None:
+    """The seconds after which a server wants to be asked again, if it says so and that is soon."""
+    after = answer.headers.get("retry-after", "")
+    if answer.status not in (429, 503) or not (after.isascii() and after.isdigit()):
+        return None
+    return float(after) if float(after[:9]) <= LONGEST_WAIT else None
+
+
+def _parsed(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise _failed("it answered something that is no JSON") from None
+
+
+def _words(said: object) -> str:
+    """What a server says of an error, short."""
+    if isinstance(said, dict):
+        said = said.get("message")
+    return " ".join(str(said).split())[:300]
+
+
+def _failed(message: str) -> ActionError:
+    return ActionError(message, "model-failed")
