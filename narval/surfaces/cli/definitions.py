@@ -65,7 +65,8 @@ def definitions(
 
 
 def _definitions(answer: dict[str, Any]) -> None:
-    table(DEFINITIONS, answer["definitions"])
+    none = "no definitions: put files into recipes/, or copy what ships (narval take, narval init --demo)"
+    table(DEFINITIONS, answer["definitions"], none)
     if answer["faults"]:
         click.echo("\nfaults of what did not load:")
     for fault in answer["faults"]:
@@ -84,7 +85,8 @@ def actions(session: Session, shipped: bool) -> None:
     the place of theirs, if one has.
     """
     columns = SHIPPED_ACTIONS if shipped else ACTIONS
-    session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows))
+    none = "no actions are loaded; narval actions --shipped lists those that ship"
+    session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows, none))
 
 
 # --- what ships -------------------------------------------------------------------------------------------

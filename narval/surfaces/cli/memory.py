@@ -203,7 +203,7 @@ def letters(session: Session, act: str | None, letter: int | None, dead: bool) -
     """
     if act is None:
         rows = session.ask("letters", dead=dead)
-        session.give(rows, lambda found: table(DEAD_LETTERS if dead else LETTERS, found))
+        session.give(rows, lambda found: table(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
         return
     if letter is None or dead:
         raise click.UsageError(f"{act} needs the number of a LETTER, as `narval letters --dead` lists them")

@@ -97,7 +97,7 @@ def show(
     as_dot = as_dot or svg is not None
     if not (run.isdecimal() or as_graph or as_dot):
         raise click.BadParameter(
-            f"{run!r} is not the number of a run; of a definition there is --graph, --dot and --svg.",
+            f"{run!r} is not the number of a run (narval runs); a definition has --graph, --dot and --svg.",
             param_hint="'RUN|NAME'",
         )
     about: dict[str, Any] = {"run": int(run)} if run.isdecimal() else {"definition": run}

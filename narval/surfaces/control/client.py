@@ -152,7 +152,9 @@ class Client:
             body = self._exactly(wire.length(self._exactly(wire.HEADER, limit)), limit)
             return wire.fields(body)
         except TimeoutError:
-            raise self._gone(f"has not answered within {limit:g} seconds") from None
+            raise self._gone(
+                f"has not answered within {limit:g} seconds; try again, or see narval log"
+            ) from None
         except EOFError as error:
             raise self._gone("ended before it answered") from error
         except OSError as error:

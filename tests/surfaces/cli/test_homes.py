@@ -176,3 +176,12 @@ def test_a_start_plan_that_starts_nothing_is_told_what_may_be_meant(home: Path) 
     found = narval(home, "check").stdout
     assert "data/memory.xml:1:29: there is no definition 'demo.great' to start; did you mean" in found
     assert "data/memory.xml:1:42: expected the attribute recipe with a name, found recip\n" in found
+
+
+@pytest.mark.parametrize("line", ["hooks", "definitions", "actions", "letters", "remembered"])
+def test_of_a_list_without_rows_people_are_told_so(tmp_path: Path, line: str) -> None:
+    (tmp_path / "etc").mkdir()
+    found = narval(tmp_path, line)
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert found.stderr.startswith("no ")
+    assert narval(tmp_path, line, "--json").stderr == ""

@@ -14,10 +14,13 @@ _HOOKS = (
 )
 
 
+_NONE = "no webhooks: the table [hooks] of etc/narval.toml names them"
+
+
 @command("hooks", example="narval hooks")
 def hooks(session: Session) -> None:
     """List the webhooks of etc/narval.toml.
 
     `narval web` takes what is sent to /hook/NAME.
     """
-    session.give(session.ask("hooks"), lambda rows: table(_HOOKS, rows))
+    session.give(session.ask("hooks"), lambda rows: table(_HOOKS, rows, _NONE))

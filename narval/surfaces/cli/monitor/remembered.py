@@ -57,4 +57,4 @@ def _listed(rows: list[dict[str, Any]], name: str) -> None:
         ]
         table(REMEMBERED, shown)
     else:
-        table(REMEMBERED_NAMES, rows)
+        table(REMEMBERED_NAMES, rows, "no dataflow remembers anything (the operator remember)")

@@ -308,8 +308,8 @@ def _element(row: Row, names: Sequence[str]) -> str:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Write a table, without the columns that are empty."""
+def table(columns: Sequence[Column], rows: Iterable[Row], none: str = "") -> None:
+    """Write a table, without the columns that are empty; without rows, the words for `none` as an aside."""
     found = list(rows)
     drawn = sys.stdout.isatty()
     cells = [[_text(column, row, cut=drawn) for column in columns] for row in found]
@@ -317,6 +317,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     columns = [columns[index] for index in kept]
     cells = [[line[index] for index in kept] for line in cells]
     if not cells:
+        click.echo(none, err=True, nl=bool(none))
         return
     if drawn:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in found]

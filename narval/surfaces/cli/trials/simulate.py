@@ -163,7 +163,8 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
         return f"{name} ships, and is not in the home: narval take {ships.get(name, name)} copies it"
     known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
     known += [finding.name_in(home, path) for path in finding.scenario_files(home)]
-    return f"there is no definition and no scenario {name!r}{closest(name, known)}"
+    meant = closest(name, known) or "; narval definitions lists what is loaded"
+    return f"there is no definition and no scenario {name!r}{meant}"
 
 
 def _play(
