@@ -264,7 +264,7 @@ def test_a_recipe_files_invoices_sent_by_a_real_server_once_the_settings_let_it(
     with home.running():
         (error,) = until(lambda: home.ask("memory", "error"), "a refusal")
         assert "[mailboxes.work] in etc/narval.toml" in error["xml"]
-        assert sorted(subjects(servers, user)) == ["Lunch?", "Your invoice"]
+        until(lambda: sorted(subjects(servers, user)) == ["Lunch?", "Your invoice"], "both, where they were")
         home.write("etc/narval.toml", "[mailboxes]\nwork = { write = true }\n")
         run = error["xml"].partition('plan="')[2].partition('"')[0]
 
