@@ -210,14 +210,16 @@ def test_K53_K52_one_program_waits_for_what_another_raises(narval: Narval) -> No
 def test_K58_K69_a_dead_program_leaves_a_trace_and_its_object_goes_back(narval: Narval) -> None:
     with narval.running():
         case = put(narval)
-        handle = says(narval, "init", "w.scan", "--lease", "1")[1]
-        run = handle.partition(".")[0]
-        assert says(narval, "get", "--task", handle)[0] == 0
+        program = tasks.init("w.scan", lease=1, home=narval.home)
+        handle, run = program.handle, program.handle.partition(".")[0]
+        assert program.get_work_object() is not None
         until(lambda: narval.ask("show", run)["phase"] != "active", "its lease ends")
         assert "in state scanning with object" in narval("why", run).stdout.decode()
         assert [row["case"] for row in narval.ask("task", "queue", "w.scan")] == [case]
         status, said = says(narval, "assert", "reading", "--task", handle)
         assert (status, f"narval why {run}" in said) == (1, True)
+        idle = says(narval, "init", "w.scan", "--lease", "1")[1].partition(".")[0]
+        until(lambda: narval.ask("show", idle)["phase"] != "active", "that of one without an object ends")
 
 
 def test_K21_what_is_put_before_the_first_start_is_there_then(narval: Narval) -> None:
@@ -247,11 +249,14 @@ def test_K68_the_list_of_tasks_is_followed_as_it_changes(narval: Narval) -> None
 
 def test_K58_a_program_that_waits_is_not_dead(narval: Narval) -> None:
     with narval.running():
-        handle = says(narval, "init", "w.scan", "--lease", "1")[1]
-        waiting = subprocess.Popen(narval.line("task", "get", "--task", handle), stdout=subprocess.PIPE)
-        assert says(narval, "wait", "ev.check", "--timeout", "3", "--task", handle)[0] == 1
-        put(narval)
-        assert waiting.communicate(timeout=60)[0].strip() == SHEET
+        program = tasks.init("w.scan", lease=2, home=narval.home)
+        assert program.wait_on_event("ev.check", timeout=2.5) is None
+        putting = threading.Timer(2.5, put, [narval])
+        putting.start()
+        found = program.get_work_object()
+        assert found is not None
+        assert found.element.xml == SHEET
+        putting.join()
 
 
 def test_K53_who_waits_again_after_a_kill_hears_of_the_event(narval: Narval) -> None:

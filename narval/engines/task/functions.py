@@ -190,7 +190,7 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
     if event.problem is None or told.get("signal") != "raise" or not said["object"]:
         return
     eid, case = said["object"], said["case"]
-    if state.object or state.outcome or not state.is_busy:
+    if state.object or state.outcome or state.stage in ("", "told"):
         decision.tell("put", {"object": eid, "case": case, "front": True}, (eid,))
     else:
         _replace(decision, 0, eid)

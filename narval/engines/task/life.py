@@ -248,9 +248,11 @@ def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
-    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere."""
+    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere. Of one that went
+    with an event it has been told.
+    """
     state = decision.state
-    if state.case and (state.routes or ABORT in decision.definition.routes):
+    if state.case and state.object and (state.routes or ABORT in decision.definition.routes):
         moves.tell_routes(decision, state.case, state.routes, state.object, "routed")
         decision.change(RoutesSent(0))
 

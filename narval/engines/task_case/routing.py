@@ -123,13 +123,19 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
 
 
 def moved(decision: CaseDecision, event: Signalled) -> None:
-    """An object goes with an event to another type, or is back at it (K39). Raises MisdirectedError."""
+    """An object goes with an event to another type, or is back at it (K39). One that was aborted goes nowhere
+    while the chain is blocked: it is taken back. Raises MisdirectedError.
+    """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
     _tell_version(decision, identity, _number(said.get("object")))
-    if decision.state.members[identity].state in GOES_ON:
-        type = _text(said.get("type")) or decision.state.members[identity].type
-        carried = said.get("event")
+    member, carried = decision.state.members[identity], said.get("event")
+    type = _text(said.get("type")) or member.type
+    if member.state == "aborting" and carried:
+        why = f"object {member.now} was aborted, and all else is not undone yet"
+        decision.tell(identity, type, "withdraw", {"object": member.now, "why": why})
+        decision.change(RoutesKept(identity))
+    elif member.state in (*GOES_ON, "leaving"):
         decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
         if not carried and decision.visits(identity, type) > MOST_VISITS:
             why = f"events that carry it bring it back to {type} again and again; see why none keeps it"

@@ -146,7 +146,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
         decision.answer(event, withdrawn=True)
     elif eid in state.carried:
         raised = state.events[state.carried[eid]]
-        decision.change(ObjectGone(decision.now, eid, why))
+        decision.change(CarriedTaken(decision.now, raised.id, "nobody: it is withdrawn"))
         ending.cancel(decision, raised, "cancelled", why or "its object was withdrawn")
         decision.answer(event, withdrawn=True)
     elif holder:

@@ -40,15 +40,23 @@ def scripts(called: str, *, asserts: bool = True) -> st.SearchStrategy[tuple[Sta
 
 
 @st.composite
-def types(draw: st.DrawFn, called: str) -> TaskDefinition:
+def types(draw: st.DrawFn, called: str, *, quiet: bool = False) -> TaskDefinition:
+    """A type. A quiet one begins by nothing, or by giving its object away, so that it has none when an event
+    brings another; and it may have two rules for that.
+    """
     any_script = scripts(called)
+    gives_away = (perform("raise", FOLLOWING[called], "ev", "object"),)
+    begins = st.sampled_from(((), gives_away)) if quiet else any_script
+    action = st.one_of(any_script, st.just((perform("exec", "'do"),))) if quiet else any_script
+    modes = st.sampled_from(("", "sync"))
+    a_rule = st.builds(lambda mode, action: Rule("ev", mode=mode, action=action), modes, action)
     states = [
         state(
             name,
             edges=draw(EDGES),
-            on_assert=draw(any_script),
+            on_assert=draw(begins if name == "a" else any_script),
             on_leaving=draw(scripts(called, asserts=False)),
-            rules=(Rule("ev", mode=draw(st.sampled_from(("", "sync"))), action=draw(any_script)),),
+            rules=tuple(draw(a_rule) for _ in range(draw(st.integers(1, 2)) if quiet else 1)),
         )
         for name in STATES
     ]
@@ -118,6 +126,8 @@ class Workflow:
                 assert found <= 1, f"object {now} is in {found} places: {member}"
                 if member.state in ("task", "event"):
                     assert found == 1, f"object {now} is nowhere: {member}"
+                elif member.is_over or member.state in ("held", "parts"):
+                    assert found == 0, f"object {now} is somewhere: {member}"
 
     def places(self) -> Iterator[int | None]:
         """The objects in queues, carried by events, and at instances, by their newest versions."""
@@ -146,4 +156,63 @@ def test_K59_any_types_on_any_course_leave_each_object_in_one_place(
 ) -> None:
     workflow = Workflow(one, two)
     for act in ["put", *acts]:
+        workflow.does(act, data.draw)
+
+
+class BusyWorkflow(Workflow):
+    """Programs take part too, and events begin cases, which are cancelled and retried."""
+
+    def does(self, act: str, draw: Any) -> None:
+        said, type = self.said, f"g.{draw(st.sampled_from(TYPES))}"
+        if act == "wake":
+            said.asks(said.standing["g.two"], "raise", event="ev", parameters=[], mode="async")
+        elif act == "begin":
+            said.begins_run(cases, said.library.get("task", type), (said.add("<o n='1'/>"),), event="ev")
+        elif act == "init":
+            said.begins_run(instances, said.library.get("task", type), program="yes")
+        elif act in ("get", "down", "hand"):
+            self._programs_act(act, draw)
+        elif act in ("cancel", "retry"):
+            self._case_is_seen_to(act, draw)
+        else:
+            super().does(act, draw)
+        self.check()
+
+    def _programs_act(self, act: str, draw: Any) -> None:
+        programs = [run for run in self.runs(instances) if self.said.states[run].program]
+        asked: dict[str, Any] = {}
+        if act == "hand":
+            to, event = draw(st.sampled_from((*TYPES, "last"))), draw(st.sampled_from(("ev", "ev", "no")))
+            asked = {"type": to, "event": event, "carries": True, "mode": draw(st.sampled_from(("", "sync")))}
+        if programs:
+            with suppress(Refusal):
+                self.said.asks(draw(st.sampled_from(programs)), "raise" if asked else act, **asked)
+
+    def _case_is_seen_to(self, act: str, draw: Any) -> None:
+        under_way = self.runs(cases)
+        if under_way:
+            case = draw(st.sampled_from(under_way))
+            if act == "cancel":
+                self.said.cancel(case)
+            else:
+                with suppress(Refusal):
+                    self.said.says(case, "retry")
+
+
+BUSY = ["put"] * 3 + ["answer"] * 4 + ["raise"] * 4 + ["assert"] * 3 + ["finish", "stop", "cancel", "retry"]
+BUSY += ["begin"] * 2 + ["init"] * 2 + ["get"] * 3 + ["hand"] * 3 + ["down"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    types("one", quiet=True),
+    types("two", quiet=True),
+    st.lists(st.sampled_from(BUSY), max_size=30),
+    st.data(),
+)
+def test_K59_whatever_programs_and_events_hand_over_is_in_one_place(
+    one: TaskDefinition, two: TaskDefinition, acts: list[str], data: st.DataObject
+) -> None:
+    workflow = BusyWorkflow(one, two)
+    for act in ["wake", "put", *acts]:
         workflow.does(act, data.draw)

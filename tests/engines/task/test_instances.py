@@ -399,6 +399,15 @@ def stop(said: Instances, **arguments: Any) -> Signalled:
     return Signalled(0, said.now, "w1", "stop", arguments={"withdrawn": True, **arguments}, sender=SERVER)
 
 
+def test_K39_an_object_stays_where_the_event_of_its_routing_script_is_refused() -> None:
+    script = (perform("raise", "next", "wake", "object"),)
+    said = Instances(task(state("a", edges="FORWARD"), routes={"FORWARD": script}))
+    said.refused["raise"] = "no-rule"
+    run = said.works_on()
+    said.asks(run, "assert", state="FORWARD")
+    assert (said.told_case()["result"], said.signals("put")) == ("EXCEPTION", [])
+
+
 def test_K52_a_program_raises_and_hears_what_comes_of_it() -> None:
     said = Instances(FREE)
     run = said.init()

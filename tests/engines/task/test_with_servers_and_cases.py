@@ -459,3 +459,68 @@ TASK TYPE two
     assert (said.states[first].object, said.states[second].object) == (member.now, 0)
     assert said.call_for("weigh").inputs == (("", (member.now,)),)
     assert said.call_for("measure").inputs == (), "what it brought is with another instance"
+
+
+ABORTED = """
+TASK TYPE first
+  INVOCATION: AUTO
+  COMPENSATED BY undo
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { assert(FORWARD); }
+    ON EVENT end GOTO FORWARD
+  ON FORWARD route(one);
+
+TASK TYPE undo
+  INVOCATION: COMPENSATION
+  COMPENSATION TO first
+  TASK CODE "exec:undo"
+  INITIAL u
+  STATE u EXPOSED
+    ON EVENT end GOTO FORWARD
+
+TASK TYPE one
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON ASSERT { assert(ABORT); }
+    ON EVENT end GOTO ABORT
+  ON ABORT raise(two, bring, object);
+
+TASK TYPE two
+  INVOCATION: AUTO
+  INITIAL a
+  STATE a EXPOSED
+    ON EVENT bring CONDITION ACTION
+    ON EVENT end GOTO COMMIT
+"""
+
+
+def test_K47_what_is_aborted_goes_on_with_an_event_once_all_is_undone() -> None:
+    said = Works(ABORTED)
+    case = said.put("g.first", "<o/>")
+    said.answer(said.call_for("undo"), value={"status": 0})
+    (member,) = said.states[case].members.values()
+    assert (member.state, member.type, said.state(case)) == ("task", "g.two", "active")
+    assert places(said, member.now) == ["an instance of g.two"]
+    said.asks(said.at_work("g.two")[0], "raise-edge", event="end")
+    assert said.state(case) == "committed"
+
+
+def test_KA20_what_is_aborted_goes_nowhere_while_the_chain_is_blocked() -> None:
+    said = Works(ABORTED.replace("TASK TYPE two\n  INVOCATION: AUTO", "TASK TYPE two"))
+    case = said.put("g.first", "<o/>")
+    said.answer(said.call_for("undo"), value={"status": 1})
+    (member,) = said.states[case].members.values()
+    assert (said.state(case), member.state, places(said, member.now)) == ("blocked", "aborting", [])
+    said.says(case, "retry")
+    said.answer(said.call_for("undo"), value={"status": 0})
+    assert (said.state(case), member.state) == ("aborted", "aborted")
+
+
+def test_KA28_what_is_aborted_and_brought_back_again_and_again_is_held() -> None:
+    said = Works(ABORTED)
+    said.put("g.two", "<o/>")  # its instance keeps nothing of what events bring
+    case = said.put("g.one", "<o/>")
+    (member,) = said.states[case].members.values()
+    assert (member.state, said.error()["type"]) == ("held", "visits")

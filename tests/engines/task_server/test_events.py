@@ -311,6 +311,15 @@ def test_K59_an_instance_lets_go_of_what_was_taken_from_its_event_meanwhile() ->
     assert (hall.server("check").given, hall.server("check").at_work[checker].object) == ({}, 0)
 
 
+def test_K47_what_is_withdrawn_from_an_event_does_not_go_back() -> None:
+    hall = Hall(task("check", state("busy", rule())), task("update"))
+    eid = hall.object()
+    event = hall.raises("check", object=eid, case=7, raiser=hall.instance("update"))
+    assert hall.asks("check", "withdraw", 7, object=eid, why="all is undone") == {"withdrawn": True}
+    assert hall.result("check") == [(event, "cancelled")]
+    assert (hall.told("put"), hall.told("moved"), hall.server("check").objects) == ([], [], {})
+
+
 def test_K39_the_rules_of_an_event_that_may_keep_what_it_brings_are_done_one_after_another() -> None:
     hall = Hall(task("check", state("busy", rule(), rule(), rule())))
     first, second, eid = hall.joins("check", "busy"), hall.joins("check", "busy"), hall.object()

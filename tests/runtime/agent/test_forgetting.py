@@ -24,6 +24,7 @@ from narval.runtime.agent.jobs import ForgetRun
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.store.batch import Batch
+from narval.runtime.system import stopwatch
 from tests.runtime.at_work import Scene, in_a_loop, portrait, watched_commits
 
 MODULE = """
@@ -82,7 +83,10 @@ async def ended(daemon: Daemon, name: str) -> int:
 
 
 @in_a_loop
-async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopwatch, "seconds", time.perf_counter)
     scene = scene_in(tmp_path)
     slices: list[int] = []
 

@@ -50,8 +50,6 @@ def test_nothing_is_performed_and_nobody_is_answered_before_the_commit(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)  # all in one turn, however slow the machine
-
     dispatch = Dispatcher.dispatch
 
     def noted_dispatch(dispatcher: Dispatcher, run: Run, command: Outer) -> Event | None:
@@ -102,12 +100,9 @@ COUNTS = """<recipe group="p" name="counts" start_step="a" end_step="d">
 </recipe>"""
 
 
-def test_pure_calls_do_not_wait_for_a_commit_and_no_other_goes_before_it(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pure_calls_do_not_wait_for_a_commit_and_no_other_goes_before_it(scene: Scene) -> None:
     scene.write("modules/p.py", PURE)
     scene.write("recipes/p.xml", COUNTS)
-    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)
 
     async def story() -> None:
         daemon = await scene.open()
@@ -255,7 +250,11 @@ def _full(*batches: Batch) -> None:
     raise StoreError("the disk is full")
 
 
-def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(scene: Scene) -> None:
+def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopwatch, "seconds", time.perf_counter)
+
     async def story() -> None:
         daemon = await scene.open()
         for _ in range(10):

@@ -26,18 +26,14 @@ from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import condition
 from narval.runtime.daemon import main_loop
 from narval.runtime.store.batch import SLOTS, Batch
-from narval.runtime.system import stopwatch
 from narval.surfaces.python.agent import Agent
 
 RUNS, STEPS = 20, 10
 
 
 @pytest.fixture(autouse=True)
-def turns_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn ends when its time is over, and after a slice of time the event loop has its turns; how many
-    there are shall not depend on the machine.
-    """
-    monkeypatch.setattr(stopwatch, "seconds", lambda: 1.0)
+def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a slice of time the event loop has its turns; how many shall not depend on the machine."""
     monkeypatch.setattr(main_loop, "SLICE", inf)
 
 
