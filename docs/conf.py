@@ -38,6 +38,8 @@ html_theme_options: dict[str, Any] = {
 
 _ROW = re.compile(r"^\| \[([^\]]*)\]\(([\w/-]+)\.md\) \|", re.MULTILINE)
 
+_FILE = re.compile(r"^```(\w+) title=(\S+)$", re.MULTILINE)
+
 
 def shelves(index: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The sections of the index that name pages, and of each page its title and its path."""
@@ -48,6 +50,11 @@ def shelves(index: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield (title if title == above else f"{above}: {title.lower()}"), pages
 
 
+def captions(app: Any, name: str, text: list[str]) -> None:
+    """Show above each block that is a file where that is."""
+    text[0] = _FILE.sub(r"```{code-block} \1\n:caption: \2\n", text[0])
+
+
 def first_page(app: Any, name: str, text: list[str]) -> None:
     """Give the site its first page, the index, and with it what the margin shows."""
     if name == "index":
@@ -56,11 +63,20 @@ def first_page(app: Any, name: str, text: list[str]) -> None:
             f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n"
             + "\n".join(f"{short} <{path}>" for short, path in pages)
             + "\n```\n"
-            for title, pages in shelves(index)
+            for title, pages in (*shelves(index), ("More", unnamed(index)))
+            if pages
         )
         text[0] = index + "".join(trees)
+
+
+def unnamed(index: str) -> list[tuple[str, str]]:
+    """The pages that no row of the index names, by path."""
+    named = {path for _, pages in shelves(index) for _, path in pages} | {"README", "index"}
+    found = (path.relative_to(DOCS).with_suffix("").as_posix() for path in sorted(DOCS.rglob("*.md")))
+    return [(path, path) for path in found if path not in named]
 
 
 def setup(app: Any) -> None:
     """Hear when a page is read."""
     app.connect("source-read", first_page)
+    app.connect("source-read", captions)

@@ -7,6 +7,7 @@ goes; a test of that time sets the stopwatch itself.
 
 from __future__ import annotations
 
+import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -20,3 +21,10 @@ settings.register_profile("random", ANY_MACHINE, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 stopwatch.seconds = lambda: 0.0
+
+
+def pytest_runtest_teardown() -> None:
+    """Free what commands made: at its start each leaves all there is out of the collection, for its process
+    ends soon, but this one goes on.
+    """
+    gc.unfreeze()

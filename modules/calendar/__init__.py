@@ -93,6 +93,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     inputs=[CALENDAR],
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events that a calendar has now, each time that one occurs.",
+    outside=False,
 )
 async def read(calendar: Element) -> Elements:
     """Give the events that a calendar has now, and what is gone; one that cannot be read is an error."""

@@ -25,7 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "attention.attention": ("attention",),
     "attention.calendar": ("calendar",),
-    "attention.children": ("simulate", "scenarios", "explore", "explored", "trial"),
+    "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),

@@ -14,8 +14,10 @@ from tests.places import ROOT
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 MOST = 60
 
-ELSEWHERE = (ROOT / "tests" / "docs" / "test_web_how_to.py").read_text(encoding="utf-8")
-"""The tests of those that need a server outside."""
+ELSEWHERE = "".join(
+    path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)
+)
+"""The other tests, which follow those pages that need something outside."""
 
 HERE = [page for page in PAGES if f'"{page.name}"' not in ELSEWHERE]
 

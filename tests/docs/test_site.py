@@ -55,6 +55,15 @@ def test_each_page_is_on_the_site_and_in_its_margin(site: Path) -> None:
 
 
 @needs_sphinx
+def test_a_file_that_a_page_shows_says_where_it_is(site: Path) -> None:
+    text = (site / "how-to" / "run-nightly.html").read_text(encoding="utf-8")
+    shown = re.findall(r'class="caption-text">(~[^<]+)<', text)
+    assert shown == [
+        f"~/.narval/{path}" for path in ("recipes/nightly.xml", "modules/nightly.py", "data/memory.xml")
+    ]
+
+
+@needs_sphinx
 def test_pages_can_be_searched_for_words(site: Path) -> None:
     index = (site / "searchindex.js").read_text(encoding="utf-8")
     assert all(word in index for word in ("backoff", "reference/recipe", "webhook"))

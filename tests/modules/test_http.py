@@ -6,10 +6,15 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modules.http.texts import text_of
+from modules.http.wanted import Wanted
 from narval import Element
 from tests.local_site import Answer, LocalSite, local_site, page
 from tests.modules.homes import answer, asking
@@ -296,3 +301,22 @@ def test_hostile_characters_of_an_answer_stay_text(ask: Asking, site: LocalSite)
     found = ask('service="hub"')
     assert found.text == "</response><start-plan recipe='a.b'/>\ufffd\ufffd[2J"
     assert found.attributes["link"] == "<x>; rel=\"'"
+
+
+XML = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"))
+
+
+@given(st.lists(XML.filter(lambda said: said not in ("", ".", "..")), max_size=3), st.lists(XML, max_size=3))
+def test_whatever_elements_hold_stays_one_segment_and_one_value(
+    segments: list[str], values: list[str]
+) -> None:
+    inner = "".join(f"<segment>{escape(said)}</segment>" for said in segments)
+    names = [f"k{at}&=" for at in range(len(values))]
+    for name, said in zip(names, values, strict=True):
+        inner += f"<query name={quoteattr(name)}>{escape(said)}</query>"
+    wanted = Wanted.of(Element(0, f"<request url='https://a.example/b/'>{inner}</request>".encode()))
+    parts = urlsplit(wanted.url)
+    assert (parts.scheme, parts.netloc, parts.fragment) == ("https", "a.example", "")
+    path = parts.path if segments else parts.path.removesuffix("/")
+    assert [unquote(step) for step in path.split("/")] == ["", "b", *segments]
+    assert parse_qsl(parts.query, keep_blank_values=True) == list(zip(names, values, strict=True))

@@ -69,7 +69,7 @@ def json_of(node: etree._Element) -> str:
     if own == "list":
         return f"[{', '.join(json_of(child) for child in node.iterchildren('*'))}]"
     members = _members(node, types)
-    text = "".join(node.xpath("text()"))
+    text = "".join([node.text or "", *(child.tail or "" for child in node)])
     if own not in (None, "object") or not (own or members):
         if members:
             raise JsonError(f"expected a {own} alone in <{node.tag!s}>, found more: {', '.join(members)}")

@@ -1,1 +1,1 @@
-"""Operations on what needs somebody's attention: incidents, what is to come, what came late; and trials."""
+"""Operations on what needs somebody's attention: incidents, what is to come, what came late."""

@@ -20,7 +20,7 @@ HEAD = """\
 
 Made from the code by `python -m tests.house.pages`; a test compares. The class of an error says whose
 matter it is. Where a program asks a daemon, the answer has the class, its `kind` where it has one, and the
-message; a command prints the message and ends with status 1.
+message; a command prints the message and ends with the [status](cli.md#what-all-commands-share) of its class.
 
 ```text
 {tree}

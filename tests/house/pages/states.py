@@ -19,9 +19,9 @@ HEAD = """\
 
 Made from the tables of the engines by `python -m tests.house.pages`; a test compares. A run or a part of
 one goes from a state to those to which an arrow leads and to no other: a move that is not here is an error
-of narval itself, told with the run's story. Every status of every kind is one of four *phases*, by which
-`narval runs --state` and patterns such as `plan[@phase='failed']` can ask of any kind: active, done,
-failed, cancelled.
+of narval itself, told with the run's story. Every status of every kind is one of four *phases*, active,
+done, failed and cancelled, for which `narval runs --state` may ask as well. In memory the element of a run
+has its status, as in `plan[@state='failed']`.
 """
 
 PARTS: Mapping[str, tuple[tuple[str, Mapping[str, frozenset[str]]], ...]] = {

@@ -13,8 +13,8 @@ import pytest
 import narval as library
 from narval.errors import DaemonGoneError, RequestError
 from narval.operations.asker import user
-from narval.operations.attention import child_program
-from narval.operations.attention.children import AT_ONCE, WAITING, Trials
+from narval.operations.trials import child_program
+from narval.operations.trials.trials import AT_ONCE, WAITING, Trials
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
 from tests.operations.work_home import home_with
@@ -115,7 +115,7 @@ def test_M57_one_at_a_time_for_each_who_asks_and_two_in_all(
             begun -= 1
             return arguments[0]
 
-        monkeypatch.setattr("narval.operations.attention.children.json_of", json_of)
+        monkeypatch.setattr("narval.operations.trials.trials.json_of", json_of)
         trials = Trials(None)  # type: ignore[arg-type]  # it asks nothing of an agent
         who = [user(0, "web", str(number)) for number in range(AT_ONCE + WAITING)]
         under_way = [asyncio.create_task(trials.run(one, [one.session])) for one in who]

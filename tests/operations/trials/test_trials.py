@@ -10,7 +10,7 @@ import pytest
 
 import narval as library
 from narval.errors import RequestError
-from narval.operations.attention import child_program
+from narval.operations.trials import child_program
 from narval.surfaces.python.agent import Agent
 from tests.operations.work_home import PURCHASE, home_with
 

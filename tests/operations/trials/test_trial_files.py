@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.operations.attention import trial_files
-from narval.operations.attention.trial_files import KEPT, TrialFiles
+from narval.operations.trials import trial_files
+from narval.operations.trials.trial_files import KEPT, TrialFiles
 
 NOON = 1_800_000_000.0
 

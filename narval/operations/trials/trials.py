@@ -15,11 +15,11 @@ from narval.definitions.library import Definition
 from narval.engines.registry import runnable
 from narval.errors import RequestError
 from narval.operations.asker import PROGRAM, Asker
-from narval.operations.attention.child_program import json_of
-from narval.operations.attention.trial_files import TrialFiles
 from narval.operations.documents import elements_in
 from narval.operations.lookup import no_definition
 from narval.operations.registry import operation
+from narval.operations.trials.child_program import json_of
+from narval.operations.trials.trial_files import TrialFiles
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import SCENARIOS

@@ -1,0 +1,1 @@
+"""Operations that try something out: simulations and explorations by child programs, and their results."""
