@@ -167,7 +167,6 @@ def log(element: Element) -> None:
 @action(
     inputs=[Input("content", ANY.format("target")), Input("target", "target[@path]")],
     outputs=[Output("written", "written[@path]")],
-    outside=False,
     description="An element as a file: its XML, its text, or a page.",
 )
 def write_file(content: Element, target: Element) -> etree._Element:

@@ -112,7 +112,9 @@ def _placed(given: Service, arguments: list[str]) -> list[str]:
         is_guarded = is_guarded or word == "--"
         if "{}" in word:
             value = next(left)
-            if word == "{}" and value.startswith("-") and not (is_guarded or given.dashes):
+            if word.replace("{}", value).startswith("-") and not (
+                word.startswith("-") or is_guarded or given.dashes
+            ):
                 raise _wrong(
                     f"{given}: expected an argument that is no option, found {value[:80]!r}; end run with "
                     f'"--" where {given.run[0]} knows that, or say dashes = true'

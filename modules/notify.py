@@ -147,7 +147,9 @@ async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
         raise _wrong(f"command is no list of words: {error}") from None
     if not words:
         raise _wrong('expected a command, such as command="logger -t narval", got none')
-    await _run([*words, letter.subject], f"{letter.text}\n")
+    # What looks like an option is one to most programs, and a stranger may have written it.
+    subject = f"narval: {letter.subject}" if letter.subject.startswith("-") else letter.subject
+    await _run([*words, subject], f"{letter.text}\n")
 
 
 async def _by_push(given: Mapping[str, str], letter: Letter) -> None:

@@ -38,7 +38,7 @@ class Stamp(NamedTuple):
         return (self.size, self.modified, self.trouble) == (other.size, other.modified, other.trouble)
 
 
-GUARDED = ("etc", "modules", "recipes")
+GUARDED = ("agents", "etc", "modules", "recipes")
 """Folders of the home that an element reaches only by naming them: whoever writes there decides what runs."""
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
 """The names that may lie beside the store, directly in `var`; the daemon's own files are called otherwise."""
@@ -70,6 +70,8 @@ def place(element: Element) -> Path:
 def _guarded(path: Path, home: Path) -> str:
     """The guarded folder of the home in which a path lies, if any."""
     top, *deeper = _within(path, home) or ("",)
+    if (top, *deeper) == ("data", "memory.xml"):
+        return top
     beside_the_store = top == "var" and len(deeper) == 1 and path.suffix not in DOCUMENTS
     return top if top in GUARDED or beside_the_store else ""
 

@@ -74,14 +74,16 @@ class _Stream:
     """The pieces of an answer as they come: lines of `data:`, or one JSON object."""
 
     def __init__(self, reply: Reply, most: int) -> None:
-        self._reply, self._most, self._rest = reply, most, b""
+        self._reply, self._most, self._rest = reply, most, bytearray()
         self.is_stream = False
 
     def hear(self, piece: bytes) -> None:
         """Take in some bytes. Raises _OverError at the end of a stream, ActionError for what is none."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
-            self._line(line.strip())
+        first, *others = piece.split(b"\n")
+        self._rest += first  # in place: a server may send each byte by itself
+        for other in others:
+            self._line(bytes(self._rest).strip())
+            self._rest = bytearray(other)
         if self.is_stream and len(self._rest) > LONGEST_LINE:
             raise _failed("a line of its answer has no end")
         if len(self._reply.text) > self._most:

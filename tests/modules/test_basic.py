@@ -192,8 +192,12 @@ def test_write_file_writes_xml_text_or_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../a", "/etc/passwd", "", ".", "modules/a.py", "var/store.db", "etc/narval.toml"]
-)
+    "path",
+    [
+        "../a", "/etc/passwd", "", ".", "modules/a.py", "var/store.db", "etc/narval.toml",
+        "agents/shop/recipes/a.xml", "data/memory.xml",
+    ],
+)  # fmt: skip
 def test_write_file_reaches_no_further_than_the_home(tmp_path: Path, path: str) -> None:
     (tmp_path / "home").mkdir()
     target = element(f'<target path="{path}"/>')

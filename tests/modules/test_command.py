@@ -55,6 +55,9 @@ def test_what_looks_like_an_option_is_refused_or_guarded(tmp_path: Path) -> None
     assert "found '-rf'" in refused
     assert said(tmp_path, table([*run, "--"]), arguments("-rf")) == "'--' '-rf'"
     assert said(tmp_path, table(run, "dashes = true"), arguments("-rf")) == "'-rf'"
+    within = said(tmp_path, table([*run, "{}.pdf"]), arguments("-o/tmp/x"))
+    assert within.startswith("bad-command: ")
+    assert said(tmp_path, table([*run, "-n{}"]), arguments("-3")) == "'-n-3'"
 
 
 def test_a_program_reads_the_input_and_sees_a_small_environment(

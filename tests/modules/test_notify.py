@@ -33,11 +33,11 @@ def noted(xml: bytes = FAILURE, at: float = DAY) -> Element:
     return Element(14, notify.etree.tostring(made))
 
 
-def told(way: str, *more: Element, home: Path | None = None) -> Element:
+def told(way: str, *more: Element, home: Path | None = None, notice: Element = NOTICE) -> Element:
     """The element that says it was told; raises what the action raises."""
 
     def tell() -> bytes:
-        given = asyncio.run(notify.tell(NOTICE, Element(4, way.encode()), *more))
+        given = asyncio.run(notify.tell(notice, Element(4, way.encode()), *more))
         return bytes(notify.etree.tostring(given))
 
     return Element(5, CallContext("home/run-7/tell/1", 7, "tell", home).context().run(tell))
@@ -113,6 +113,13 @@ def test_a_command_that_fails_says_why(command: str, fault: str, final: bool) ->
     with pytest.raises(ActionError, match=fault) as failed:
         told("<notify way='command' command=" + quoteattr(command) + "/>")
     assert failed.value.final is final
+
+
+def test_no_subject_is_an_option_of_a_command(tmp_path: Path) -> None:
+    fake(tmp_path, "say")
+    stranger = Element(3, b"<notice subject='--file=/etc/passwd'>so</notice>")
+    told(f'<notify way="command" command="{tmp_path}/say"/>', home=tmp_path, notice=stranger)
+    assert (tmp_path / "told").read_text() == "narval: --file=/etc/passwd\n"
 
 
 def test_a_command_reads_whole_lines(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def start_run(
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    makers = (caller.run if caller is not None else 0, who.run, *run.ancestors.values())
+    makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
     if transaction.hears or is_hearsay(agent.memory, makers):
         transaction.mark_hearsay(run.eid)
     given = elements, caller, attempt, resume, dict(environment or {})
@@ -175,9 +175,11 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
         agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
-    if is_hearsay(agent.memory, (run.eid,)):
-        transaction.mark_hearsay(hearer.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
+    if is_hearsay(agent.memory, (run.eid,)):
+        # A standing run is for all, and never is: it hands on what it is given.
+        for eid in there if is_standing(hearer.kind) else (hearer.eid,):
+            transaction.mark_hearsay(eid)
     if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
         hearer.render_anew()
