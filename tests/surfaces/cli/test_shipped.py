@@ -94,7 +94,9 @@ def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None
 def test_with_a_recipe_come_the_transforms_it_calls_that_the_home_has_not(tmp_path: Path) -> None:
     well(tmp_path, "init", tmp_path / "bare", "--bare")
     bare = tmp_path / "bare"
-    assert data(bare, "take", "recipes/mail.xml") == {"paths": ["recipes/mail.xml", "recipes/digest.page.xsl"]}
+    assert data(bare, "take", "recipes/mail.xml") == {
+        "paths": ["recipes/mail.xml", "recipes/digest.page.xsl"]
+    }
     assert narval(bare, "check").exit_code == 0
     transform = bare / "recipes/digest.page.xsl"
     transform.write_text(transform.read_text() + "<!-- mine -->")
