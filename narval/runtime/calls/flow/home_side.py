@@ -24,8 +24,9 @@ from narval.runtime.calls.in_flight import Post
 Result = TypeVar("Result")
 
 _HEARSAY = (
-    "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to what "
-    "a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in etc/narval.toml"
+    "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to "
+    "what a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in "
+    "etc/narval.toml"
 )
 
 
@@ -57,7 +58,7 @@ class HomeSide:
     async def elements(self, pattern: str) -> list[tuple[int, str, str]]:
         """The elements that match a pattern and count: eid, name and text.
 
-        Raises ActionError: `asks-first` where one is hearsay, for what is done with it outside nobody is asked.
+        Raises ActionError: `asks-first` where one is hearsay, as nobody is asked what is done with it.
         """
         try:
             wanted = condition(pattern).bind()
