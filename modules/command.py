@@ -12,6 +12,7 @@ from narval import ActionError, Element, Input, Output, action, call
 from narval.errors import ElementError
 from narval.memory.elements.canonical import elements_of
 from narval.memory.elements.control_elements import CONTROLS
+from narval.memory.elements.element import text_within
 from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.programs.spawn import CannotStartError
 from narval.runtime.home.outside.services import Service
@@ -91,7 +92,7 @@ def _asked(given: Service, command: etree._Element) -> tuple[list[str], str]:
     arguments: list[str] = []
     text = ""
     for child in command.iterchildren("*"):
-        said = "".join(map(str, child.itertext()))
+        said = text_within(child)
         if child.tag == "argument":
             arguments.append(said)
         elif child.tag == "input" and not text:

@@ -17,7 +17,7 @@ from lxml import etree
 
 from narval import Fetched, FetchError, fetch, service, sleep
 
-from ..feeds.origins import DAY_SECONDS, retry_after
+from ..feeds.origins import DAY_SECONDS, asked_pause, sendable
 from .origins import MAX_FILES, within
 from .parsing import MAX_BYTES, CalendarError
 
@@ -165,15 +165,10 @@ async def asked(
     }
     moved = f"; it is now at {found.headers['location'][:300]}" if "location" in found.headers else ""
     said = f"the server answered {found.status} {found.reason[:100]} to {method}"
-    wait = retry_after(found.headers.get("retry-after", ""))
+    wait = asked_pause(found)
     raise CalendarError(
         "calendar-unreachable", said + moved + hint.get(found.status, ""), wait=wait, refused=True
     )
-
-
-def sendable(header: str) -> str:
-    """A header's value if it can be sent back."""
-    return header if header.isascii() and header.isprintable() and len(header) < 1_000 else ""
 
 
 def stored_in(answer: Fetched, name: str) -> list[Stored]:

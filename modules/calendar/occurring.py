@@ -12,7 +12,7 @@ from lxml import etree
 
 from ..feeds.reading import cut, is_web, line_of
 from ..files.places import clean
-from .parsing import LONG_AGO, Entry, Moment, Property, entries_of, unescaped
+from .parsing import LONG_AGO, Entry, Moment, Property, entries_of, moment_without_zones, unescaped, wall_of
 from .recurring import Budget, RuleError, walls
 
 MAX_STEPS = 1_000_000
@@ -136,7 +136,7 @@ def _starts(entry: Entry, window: Window, budget: Budget) -> Iterator[Moment]:
     start = entry.start
     is_day = not isinstance(start, datetime)
     zone = start.tzinfo if isinstance(start, datetime) else None
-    begun = _wall(start)
+    begun = wall_of(start)
     # A day more on both sides: clocks show other times elsewhere.
     first = max(begun, _before(window.start, entry.length + DAY))
     last = window.end.replace(tzinfo=None) + DAY
@@ -156,13 +156,11 @@ def _before(moment: datetime, length: timedelta) -> datetime:
 
 def _until(entry: Entry, home: tzinfo) -> datetime:
     """The last moment at which a rule may have an occurrence. Raises RuleError."""
-    from .parsing import Zones
-
     assert entry.rule is not None, entry
     text = entry.rule.until
     zone = entry.start.tzinfo if isinstance(entry.start, datetime) else None
     try:
-        moment = Zones([], Budget(0)).moment(text, {})
+        moment = moment_without_zones(text)
     except ValueError as error:
         raise RuleError(f"UNTIL: {error}") from None
     if not isinstance(moment, datetime):  # all of that day
@@ -170,10 +168,6 @@ def _until(entry: Entry, home: tzinfo) -> datetime:
     elif not isinstance(entry.start, datetime):
         moment = datetime.combine(moment.date(), time(23, 59, 59))
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone or home)).astimezone(UTC)
-
-
-def _wall(moment: Moment) -> datetime:
-    return moment.replace(tzinfo=None) if isinstance(moment, datetime) else datetime.combine(moment, time())
 
 
 def _instant(moment: Moment, home: tzinfo) -> datetime:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -357,19 +357,22 @@ def _change(part: Component) -> Change | None:
     found = re.fullmatch(r"([+-])(\d\d)(\d\d)(\d\d)?", offset.value.strip()) if offset else None
     if begins is None or found is None or int(found[2]) > 23:
         return None
-    floating = Zones([], Budget(0))
-    start = _wall(floating.moment(begins.value, {}))
+    start = wall_of(moment_without_zones(begins.value))
     amount = timedelta(hours=int(found[2]), minutes=int(found[3]))
     try:
         kept = Rule.of(rule.value.strip()) if rule else None
     except RuleError:
         kept = None
-    until = _wall(floating.moment(kept.until, {})) if kept is not None and kept.until else None
-    more = tuple(_wall(moment) for moment in _dates(part, "RDATE", floating))
+    until = wall_of(moment_without_zones(kept.until)) if kept is not None and kept.until else None
+    more = tuple(map(wall_of, _dates(part, "RDATE", Zones([], Budget(0)))))
     return Change(start, amount if found[1] == "+" else -amount, kept, until, more)
 
 
-def _wall(moment: Moment) -> datetime:
-    if not isinstance(moment, datetime):
-        return datetime.combine(moment, datetime.min.time())
-    return moment.replace(tzinfo=None)
+def moment_without_zones(text: str) -> Moment:
+    """A date, or a date and time, in UTC or on whatever clock. Raises ValueError."""
+    return Zones([], Budget(0)).moment(text, {})
+
+
+def wall_of(moment: Moment) -> datetime:
+    """The date and time that a clock shows then; of a day its beginning."""
+    return moment.replace(tzinfo=None) if isinstance(moment, datetime) else datetime.combine(moment, time())

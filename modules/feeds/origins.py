@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from narval import FetchError, fetch
+from narval import Fetched, FetchError, fetch
 
 from ..files.watching import WHOLE, Notices
 from .reading import MAX_BYTES, FeedError, Items, items_of
@@ -103,7 +103,7 @@ class Web:
 def _recalled(path: Path | None) -> Kept:
     try:
         found = json.loads(path.read_bytes()) if path else {}
-        headers = [_sendable(found.get(name, "")) for name in ("etag", "modified")]
+        headers = [sendable(found.get(name, "")) for name in ("etag", "modified")]
         return Kept(headers[0], headers[1], float(found.get("not_before", 0.0)))
     except (OSError, ValueError, TypeError, AttributeError):
         return Kept()
@@ -133,26 +133,19 @@ async def _fetch(url: str, kept: Kept) -> Answer:
     if found.status in (204, 304):
         return Answer(None)
     if found.status != 200:
-        wait = retry_after(given.get("retry-after", ""))
+        wait = asked_pause(found)
         message = f"the server answered {found.status} {found.reason}"
         raise FeedError("feed-unreachable", message, wait=wait, refused=True)
-    vouched = (_sendable(given.get(name, "")) for name in ("etag", "last-modified"))
+    vouched = (sendable(given.get(name, "")) for name in ("etag", "last-modified"))
     return Answer(found.body, found.url, given.get("content-type", ""), *vouched)
 
 
-def retry_after(text: str) -> float:
-    """The seconds that a Retry-After header asks for, at most a day; it holds seconds or a date."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        plain = text.strip().isdecimal()
-        seconds = float(text) if plain else parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0
-    return min(max(seconds, 0.0), DAY_SECONDS)
+def asked_pause(found: Fetched) -> float:
+    """The seconds for which a server asks to be left alone, at most a day."""
+    return min(found.retry_after(time.time()) or 0.0, DAY_SECONDS)
 
 
-def _sendable(header: str) -> str:
+def sendable(header: str) -> str:
     """A header's value if it can be sent back."""
     return header if header.isascii() and header.isprintable() and len(header) < 1_000 else ""
 

@@ -6,10 +6,6 @@ a path, a value of a query, a field, a member of JSON; nothing of it is read as 
 
 from __future__ import annotations
 
-import re
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-
 from lxml import etree
 
 import narval
@@ -67,9 +63,8 @@ async def _patiently(wanted: Wanted) -> Fetched:
         found = await _asked(wanted)
         if waits == MOST_WAITS or found.status not in BUSY or wanted.accepts(found.status):
             return found
-        seconds = _retry_after(found.headers.get("retry-after", ""))
-        deadline = call().deadline
-        now = narval.now().timestamp()
+        now, deadline = narval.now().timestamp(), call().deadline
+        seconds = found.retry_after(now)
         if seconds is None or seconds > LONGEST_WAIT or (deadline is not None and now + seconds > deadline):
             return found
         await narval.sleep(seconds)
@@ -104,15 +99,3 @@ def _refused(wanted: Wanted, found: Fetched) -> ActionError:
     return ActionError(
         xml_safe(f"{wanted.shown}: {why}"), f"http-{found.status}", final=found.status not in PASSING
     )
-
-
-def _retry_after(text: str) -> float | None:
-    """Seconds from now on, of a number or a date; None for what is neither."""
-    if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII):
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - narval.now()).total_seconds())

@@ -13,6 +13,7 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, Service, call
+from narval.memory.elements.element import text_within
 from narval.memory.elements.json_mapping import JsonError, json_of
 from narval.runtime.home.toml import size
 
@@ -109,11 +110,11 @@ def _address(given: Mapping[str, str], tree: etree._Element) -> str:
         url = url.partition("#")[0]
     before, mark, query = url.partition("?")
     for child in tree.iterchildren("segment"):
-        said = _said(child)
+        said = text_within(child)
         if said in ("", ".", ".."):
             raise _wrong(f"expected a segment of a path, found {said!r}")
         before = f"{before.rstrip('/')}/{quote(said, safe='')}"
-    pairs = [(_name(child), _said(child)) for child in tree.iterchildren("query")]
+    pairs = [(_name(child), text_within(child)) for child in tree.iterchildren("query")]
     added = urlencode(pairs, quote_via=quote)
     return before + (mark or ("?" if added else "")) + "&".join(part for part in (query, added) if part)
 
@@ -128,7 +129,7 @@ def _host(url: str) -> str:
 def _headers(tree: etree._Element) -> dict[str, str]:
     headers: dict[str, str] = {}
     for child in tree.iterchildren("header"):
-        name, value = _name(child), _said(child)
+        name, value = _name(child), text_within(child)
         if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
             raise _wrong(f"expected a header in printable ASCII, found {name[:80]!r}")
         if name.lower() in OURS or name.lower().startswith("proxy-"):
@@ -145,12 +146,12 @@ def _json(node: etree._Element) -> tuple[str, bytes]:
 
 
 def _form(node: etree._Element) -> tuple[str, bytes]:
-    fields = [(_name(child), _said(child)) for child in node.iterchildren("field")]
+    fields = [(_name(child), text_within(child)) for child in node.iterchildren("field")]
     return "application/x-www-form-urlencoded", urlencode(fields).encode()
 
 
 def _body(node: etree._Element) -> tuple[str, bytes]:
-    return node.get("type", "text/plain; charset=utf-8"), _said(node).encode()
+    return node.get("type", "text/plain; charset=utf-8"), text_within(node).encode()
 
 
 _BODIES: Mapping[str, Callable[[etree._Element], tuple[str, bytes]]] = {
@@ -166,10 +167,6 @@ def _name(node: etree._Element) -> str:
     if name is None:
         raise _wrong(f"expected a {node.tag!s} to have a name")
     return name
-
-
-def _said(node: etree._Element) -> str:
-    return "".join(map(str, node.itertext()))
 
 
 def _accept(text: str) -> str:

@@ -186,10 +186,8 @@ class Chat:
 
 def _patience(answer: Fetched) -> float | None:
     """The seconds after which a server wants to be asked again, if it says so and that is soon."""
-    after = answer.headers.get("retry-after", "")
-    if answer.status not in (429, 503) or not (after.isascii() and after.isdigit()):
-        return None
-    return float(after) if float(after[:9]) <= LONGEST_WAIT else None
+    after = answer.retry_after(narval.now().timestamp())
+    return after if answer.status in (429, 503) and after is not None and after <= LONGEST_WAIT else None
 
 
 def _parsed(data: bytes) -> object:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element
-from narval.memory.elements.element import children, local_name
+from narval.memory.elements.element import children, local_name, text_within
 
 LONGEST_TEXT = 32_000
 """The most characters of what an author asks."""
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
             if local_name(str(inner.tag)) not in WORDS:
                 raise wrong(f"expected {', '.join(WORDS)} in it, found {inner.tag!r:.80}")
         text = " ".join("".join([root.text or "", *(inner.tail or "" for inner in children(root))]).split())
-        data = {_name(inner): "".join(map(str, inner.itertext())) for inner in _named(root, "value")}
+        data = {_name(inner): text_within(inner) for inner in _named(root, "value")}
         if not text or len(text) > LONGEST_TEXT:
             raise wrong(f"expected a text of at most {LONGEST_TEXT:,} characters that says what is asked")
         if sum(map(len, data.values())) > MOST_DATA:

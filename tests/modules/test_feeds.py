@@ -19,7 +19,7 @@ import narval
 from modules import feeds
 from modules.feeds import origins as feeds_origins
 from modules.feeds import reading as feeds_reading
-from narval import Element
+from narval import Element, Fetched
 from narval.memory.elements.canonical import canonical
 from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.system.fetch import MAX_REDIRECTS
@@ -183,7 +183,8 @@ def test_a_server_that_asks_to_be_left_alone_is_left_alone_also_by_the_next_star
     ],
 )
 def test_retry_after_holds_seconds_or_a_date(header: str, least: float, most: float) -> None:
-    assert least <= feeds_origins.retry_after(header) <= most
+    found = Fetched(503, "Busy", "http://example.org/", {"retry-after": header}, b"")
+    assert least <= feeds_origins.asked_pause(found) <= most
 
 
 def test_refusals_make_the_pauses_longer_up_to_a_day_and_silence_does_not() -> None:

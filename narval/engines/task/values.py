@@ -9,6 +9,7 @@ from lxml import etree
 from narval.definitions.task.script import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
 from narval.engines.task.state import ScriptFrame
 from narval.engines.view import View
+from narval.memory.elements.element import text_within
 
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
@@ -90,7 +91,7 @@ def _text_at(node: etree._Element, names: tuple[str, ...]) -> str | None:
         if child is None:
             return None
         node = child
-    return "".join(map(str, node.itertext())).strip()
+    return text_within(node).strip()
 
 
 def _is_named(node: Any, name: str) -> bool:

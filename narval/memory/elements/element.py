@@ -89,7 +89,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
     @property
     def text(self) -> str:
         """All text within the element, joined."""
-        return "".join(str(part) for part in parse(self.xml).itertext())
+        return text_within(parse(self.xml))
 
     @property
     def addressed(self) -> bool:
@@ -216,6 +216,11 @@ def identity(element: Element) -> tuple[str, str] | None:
 def children(root: etree._Element) -> list[etree._Element]:
     """The element children, comments and processing instructions left out."""
     return [child for child in root if isinstance(child.tag, str)]
+
+
+def text_within(node: etree._Element) -> str:
+    """All text within a node, joined."""
+    return "".join(map(str, node.itertext()))
 
 
 def local_name(tag: object) -> str | None:

@@ -6,7 +6,7 @@ import re
 
 from lxml import etree
 
-from narval.memory.elements.element import Element, parse
+from narval.memory.elements.element import Element, parse, text_within
 
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _LONGEST = 20_000
@@ -36,5 +36,5 @@ def read_error(element: Element) -> tuple[str, str, str]:
     """The type, message and step of an error element; one that an action made may lack any of them."""
     root = parse(element.xml)
     found = root.find("message")
-    message = "".join(str(part) for part in (root if found is None else found).itertext())
+    message = text_within(root if found is None else found)
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")

@@ -14,6 +14,7 @@ import re
 import socket
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple
@@ -54,6 +55,20 @@ class Fetched(NamedTuple):
     url: str
     headers: Mapping[str, str]
     body: bytes
+
+    def retry_after(self, now: float) -> float | None:
+        """The seconds from `now` on that its Retry-After asks for, a number or a date; None without one."""
+        from email.utils import parsedate_to_datetime
+
+        text = self.headers.get("retry-after", "").strip()
+        try:
+            if text.isdecimal():
+                return float(text)
+            moment = parsedate_to_datetime(text)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return max(moment.timestamp() - now, 0.0)
+        except (ValueError, OverflowError):
+            return None
 
 
 class Grant(NamedTuple):

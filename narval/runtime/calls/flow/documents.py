@@ -29,7 +29,7 @@ from narval.engines.dataflow.network.batches import (
     text_of,
 )
 from narval.engines.dataflow.network.spilling import RowsInMemory
-from narval.memory.elements.element import Element, parse
+from narval.memory.elements.element import Element, parse, text_within
 from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.flow.driver import FlowInput
 
@@ -96,7 +96,7 @@ def _given(datum: Datum, root: etree._Element) -> FlowInput:
         if datum.type not in _STREAMS:
             raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a relation")
         return relation_of(batch_of(map(tuple_in, root.iterchildren(TUPLE))), datum.name)
-    text = "".join(str(part) for part in root.itertext())
+    text = text_within(root)
     return value_of(datum, text)
 
 
@@ -137,7 +137,7 @@ def tuple_in(root: etree._Element) -> dict[str, Any]:
     """
     found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
     for child in root.iterchildren("*"):
-        text = "".join(str(part) for part in child.itertext())
+        text = text_within(child)
         number = number_in(text) if child.get("type") == "Number" else None
         found[str(child.tag)] = text if number is None else number
     if not found and root.text and root.text.strip():

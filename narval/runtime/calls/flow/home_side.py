@@ -12,7 +12,7 @@ from lxml import etree
 
 from narval.errors import ActionError, PatternError
 from narval.memory.elements.canonical import canonical
-from narval.memory.elements.element import Element, Origin, parse
+from narval.memory.elements.element import Element, Origin, parse, text_within
 from narval.memory.hearsay import is_hearsay
 from narval.memory.patterns.pattern import condition
 from narval.runtime.agent.agent import AgentState
@@ -109,7 +109,7 @@ class HomeSide:
 
 def _text_in(xml: bytes) -> str:
     """The text of an element, where it has any, else the element."""
-    text = "".join(str(part) for part in parse(xml).itertext()).strip()
+    text = text_within(parse(xml)).strip()
     return text or xml.decode()
 
 

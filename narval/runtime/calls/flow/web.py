@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -111,16 +110,8 @@ def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
     """Seconds to wait until a page is asked for again; None if the answer is to be taken as it is."""
     if found.status not in _AGAIN or attempt == TRIES:
         return None
-    asked = found.headers.get("retry-after", "").strip()
-    if asked.isdecimal():
-        wait = float(asked)
-    elif asked and (date := email.utils.parsedate_tz(asked)) is not None:
-        try:
-            wait = max(0.0, email.utils.mktime_tz(date) - now)
-        except (OverflowError, ValueError):
-            return None
-    else:
-        wait = WAITS[attempt - 1]
+    asked = found.retry_after(now)
+    wait = WAITS[attempt - 1] if asked is None else asked
     return wait if wait <= LONGEST_WAIT else None
 
 

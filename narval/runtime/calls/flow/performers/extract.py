@@ -18,6 +18,7 @@ from narval.definitions.dataflow.conditions import parse_text
 from narval.definitions.dataflow.rules import ExtractField, ExtractRules, Selector, TextError
 from narval.engines.dataflow.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
 from narval.engines.dataflow.network.requests import OperatorRequest
+from narval.memory.elements.element import text_within
 from narval.runtime.calls.flow.documents import number_in
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
@@ -152,8 +153,6 @@ def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
         return at_hand.get(selector.text)
     for found in _selected(record, selector):
         root = found.root
-        text = (
-            "".join(str(part) for part in root.itertext()) if isinstance(root, etree._Element) else str(root)
-        )
+        text = text_within(root) if isinstance(root, etree._Element) else str(root)
         return " ".join(text.split())
     return None
