@@ -16,6 +16,7 @@ from narval.definitions.reading.durations import duration
 from narval.source.secrets import without_secrets
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from zoneinfo import ZoneInfo
 
 Row = Mapping[str, Any]
@@ -103,7 +104,7 @@ def moment_exactly(text: str | None) -> str:
         return ""
     from datetime import datetime
 
-    return datetime.fromisoformat(text).astimezone(_shown_zone()).isoformat(" ", "milliseconds")[:23]
+    return in_shown_zone(datetime.fromisoformat(text)).isoformat(" ", "milliseconds")[:23]
 
 
 def took(run: Row) -> str:
@@ -148,6 +149,11 @@ def show_moments_in(zone_name: Callable[[], str]) -> None:
     The name is asked for when the first moment is shown.
     """
     _zone_name.set(cache(zone_name))
+
+
+def in_shown_zone(moment: datetime) -> datetime:
+    """The same moment, in the zone in which moments are shown to people."""
+    return moment.astimezone(_shown_zone())
 
 
 def _shown_zone() -> ZoneInfo | None:

@@ -138,10 +138,10 @@ def _about(seconds: float) -> str:
 
 
 def clock(given: str | None) -> str:
-    """A moment in its own zone: the time of day, with the day where that is not today."""
+    """A moment in the zone of the home: the time of day, with the day where that is not today."""
     if not given:
         return ""
-    there = _moment(given)
+    there = text.in_shown_zone(_moment(given))
     today = datetime.now(there.tzinfo).date()
     if there.date() == today:
         return f"{there:%H:%M:%S}"

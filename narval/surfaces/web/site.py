@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from narval.errors import NarvalError
-from narval.operations.text import zone
+from narval.operations.text import in_shown_zone, zone
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
@@ -128,7 +128,7 @@ async def frame(visit: Visit) -> dict[str, Any]:
         "base": visit.base if visit.agent else "",
         "visitor": visit.visitor,
         "attention": await _attention(visit),
-        "now": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "now": in_shown_zone(datetime.now(UTC)).isoformat(timespec="seconds"),
         "zone": zone(),
         "live": "",
         "here": "",

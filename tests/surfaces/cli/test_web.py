@@ -13,9 +13,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import psutil
 import pytest
@@ -83,6 +85,16 @@ def test_M65_the_link_that_it_prints_lets_the_owner_in(home: Path) -> None:
         assert data(home, "web", "sessions", "--end", 1) == {"ended": 1}
         assert browser.get("/sessions.json")[0] == 401
         assert [row["session"] for row in data(home, "web", "sessions")] == [2]
+
+
+def test_M11_pages_show_moments_in_the_zone_of_the_home(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text('timezone = "Pacific/Kiritimati"\n')  # 14 hours ahead of UTC
+    with daemon(home), web(home) as (_, address, link):
+        browser = Browser(address, link)
+        _, page = browser.get("/sessions")
+        (row,) = json.loads(browser.get("/sessions.json")[1])
+        there = datetime.fromisoformat(row["begun"]).astimezone(ZoneInfo("Pacific/Kiritimati"))
+        assert f">{there:%H:%M:%S}</time>" in page.decode()
 
 
 def test_M4_it_starts_without_a_daemon_and_goes_on_when_one_comes_and_goes(home: Path) -> None:

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from narval.operations.text import show_moments_in
 from narval.runtime.home.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard, PeopleOfHome
@@ -42,7 +41,6 @@ async def serve(
     ends_with_input: bool = False,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
-    show_moments_in(str)  # pages show moments as the daemon gives them
     loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, server.end)
