@@ -66,6 +66,19 @@ TASK TYPE mailer
   INITIAL sending
   STATE sending EXPOSED
     ON EVENT done GOTO COMMIT
+
+TASK TYPE crier
+  TASK CODE "w.child"
+  INITIAL asking
+  STATE asking EXPOSED
+    ON EVENT done GOTO crying
+  STATE crying EXPOSED
+    ON ASSERT { raise(alarm); assert(COMMIT); }
+    ON EVENT cried GOTO COMMIT
+
+GLOBAL EVENT alarm
+  CONDITION "prompt"
+  ACTION { launch("touch rung"); }
 """
 
 
@@ -149,3 +162,10 @@ def test_a_dataflow_reads_no_hearsay_out_of_memory(agent: Any, home: Path) -> No
     run = agent.start("w.flows")
     agent.until_idle()
     assert "asks = false" in agent.ask("show", run=run)["error"]["message"]
+
+
+def test_an_event_is_hearsay_where_a_model_had_it_raised(agent: Any, home: Path) -> None:
+    agent.add(f'<al:task-object xmlns:al="{CONTROL}" type="w.crier">{PROMPT}</al:task-object>')
+    agent.until_idle()
+    assert not list(home.glob("**/rung"))
+    assert len(asked(agent)) == 1
