@@ -175,7 +175,7 @@ async def _by_push(given: Mapping[str, str], letter: Letter) -> None:
 
 
 def _pushed(kind: str, to: str, letter: Letter) -> tuple[str, dict[str, str], bytes]:
-    """Where within a service a notice goes, with which headers, as what.
+    """The path, the headers and the body of a notice, within a service.
 
     No text is read as markup or as a mention, whoever wrote it.
     """

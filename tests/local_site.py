@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
+
+from tests.loopback import LoopbackServer
 
 
 class Answer(NamedTuple):
@@ -36,7 +38,7 @@ class Asked(NamedTuple):
     body: bytes
 
 
-class LocalSite:
+class LocalSite(LoopbackServer):
     """Answers each path with the next of its answers, the last one again and again.
 
     One that has an ETag is answered by 304 to those who have it. `most_at_once` is the most requests that
@@ -49,24 +51,7 @@ class LocalSite:
         self._at_once = 0
         self.most_at_once = 0
         self.asked: list[Asked] = []
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                site.serve(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        for method in ("HEAD", "POST", "PUT", "PATCH", "DELETE"):
-            setattr(Handler, f"do_{method}", Handler.do_GET)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.place = f"127.0.0.1:{self._server.server_address[1]}"
+        super().__init__()
         self.url = f"http://{self.place}"
 
     def put(self, path: str, *answers: Answer | str) -> None:
@@ -82,7 +67,6 @@ class LocalSite:
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request."""
-        handler.close_connection = True
         body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in handler.headers.items()}
         with self._lock:
@@ -107,12 +91,6 @@ class LocalSite:
                 handler.wfile.write(answer.body)
         except OSError:
             pass  # whoever asked is gone
-
-    def close(self) -> None:
-        """End the site."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @contextmanager

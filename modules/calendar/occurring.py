@@ -227,7 +227,7 @@ def element_of(found: Occurrence, name: str, home: tzinfo) -> etree._Element:
 
 
 def key_of(name: str, uid: str, original: Moment | None) -> str:
-    """What an occurrence is known by."""
+    """The key of an occurrence: calendar, UID, and its original time where there are several."""
     if original is None:
         which = ""
     elif isinstance(original, datetime):

@@ -189,7 +189,7 @@ def _entry(part: Component, zones: Zones) -> Entry:
 
 
 def _length(part: Component, start: Moment, zones: Zones) -> timedelta:
-    """How long an event goes on; a day if it is one of all of a day and does not say."""
+    """The length of an event; a day for one of all of a day that does not say. Raises EntryError."""
     ends, length = part.first("DTEND"), part.first("DURATION")
     is_day = not isinstance(start, datetime)
     found = timedelta(is_day)

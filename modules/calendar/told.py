@@ -1,4 +1,4 @@
-"""What was told of a calendar: which events count in memory, so that those that are gone are told too."""
+"""The events of a calendar that were told, and count in memory: those that are gone are told too."""
 
 from __future__ import annotations
 

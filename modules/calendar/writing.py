@@ -29,7 +29,7 @@ TEXTS = {
     "url": "URL",
     "description": "DESCRIPTION",
 }
-"""What may be said of an event besides its times, and the properties that hold it."""
+"""The attributes of an event besides its times, and the properties that hold them."""
 MARK = "X-NARVAL-CALL"
 """The property that tells which call wrote an entry last, so that it is written once."""
 USUAL_LENGTH = timedelta(hours=1)
@@ -203,7 +203,7 @@ def _entered(name: str, uid: str, what: str) -> etree._Element:
 
 
 def _given(element: Element) -> dict[str, str]:
-    """What an element says of an event. Raises ActionError."""
+    """The times and texts of an event that an element gives."""
     given = {
         word: text for word, text in element.attributes.items() if word in (*TEXTS, "start", "end", "all-day")
     }

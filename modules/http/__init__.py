@@ -23,7 +23,7 @@ PASSING = (408, 425, 429, 500, 502, 503, 504)
 BUSY = (429, 503)
 """The statuses by which a server has not begun, and says when to come again."""
 MOST_WAITS, LONGEST_WAIT = 3, 60.0
-"""How often, and how many seconds at most, it is waited as a busy server says."""
+"""The most waits for a busy server, and the most seconds of one."""
 SAID = 500
 """The most characters of an answer that an error repeats."""
 

@@ -36,7 +36,7 @@ MOST_LINE = 20 * 1024 * 1024
 LULL_SECONDS = 1.0
 """The pause after news that were none, twice in a row: a server may cry wolf."""
 _PASSES = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\]")
-"""What a server says that refuses for now (RFC 5530)."""
+"""The codes of a server that refuses for now (RFC 5530)."""
 
 
 class Incoming(io.RawIOBase):
@@ -73,7 +73,7 @@ class Incoming(io.RawIOBase):
 
 
 class Bounded(IMAP4):
-    """What makes a client of the standard library read within bounds."""
+    """The part of a client of the standard library that reads, within bounds."""
 
     _incoming: Incoming | None = None
     _buffered: io.BufferedReader

@@ -90,7 +90,7 @@ class Field(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What an answer must be: elements of one name, with some attributes; without any, a text.
+    """The form of an answer: elements of one name, with some attributes; without any, a text.
 
     `most` is how many elements there may be, `tokens` how long the answer; `schemas` are those of the home.
     """
@@ -104,7 +104,7 @@ class Expected(NamedTuple):
 
     @classmethod
     def of(cls, asked: Asked, home: Path | None) -> Expected:
-        """What a prompt asks for. Raises ActionError (`bad-prompt`)."""
+        """The form that a prompt asks for. Raises ActionError (`bad-prompt`)."""
         if not NAME.fullmatch(asked.answer) or asked.answer in REFUSED:
             why = f"expected the name of an element that means nothing to narval, found {asked.answer!r:.80}"
             raise wrong(f"answer: {why}")
@@ -119,7 +119,7 @@ class Expected(NamedTuple):
 
     @property
     def described(self) -> str:
-        """How to answer, in words."""
+        """The form in words, for the model."""
         if not self.fields:
             return "Answer with plain text alone."
         what = f'{{"answers": [at most {self.most} such objects]}}' if self.most > 1 else "one JSON object"

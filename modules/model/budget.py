@@ -31,7 +31,7 @@ def tokens_of(text: str) -> int:
 
 
 class Budget:
-    """What one model has cost on the day that it is in the zone of the home, and what it may."""
+    """The cost of one model on the day that it is in the zone of the home, and its limits."""
 
     def __init__(self, model: Service, home: Path | None) -> None:
         self._model, self._home = model, home

@@ -23,7 +23,7 @@ MOST_WAITS = 3
 
 
 class Reply:
-    """What a model has said so far: its `text`, whether that is all of it, and what it is said to cost."""
+    """The answer of a model so far: its `text`, whether that is all of it, and the cost that it reports."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -198,7 +198,7 @@ def _parsed(data: bytes) -> object:
 
 
 def _words(said: object) -> str:
-    """What a server says of an error, short."""
+    """The message of an error that a server reports, in one line of 300 characters at most."""
     if isinstance(said, dict):
         said = said.get("message")
     return " ".join(str(said).split())[:300]

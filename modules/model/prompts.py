@@ -68,7 +68,7 @@ class Asked(NamedTuple):
         )
 
     def messages(self, described: str) -> list[dict[str, str]]:
-        """What is sent: what the author asks and how to answer it, and then the data, apart."""
+        """The messages that are sent: the question and the form of the answer, then the data, apart."""
         asked = f"{self.text}\n\n{described}"
         if not self.data:
             return [{"role": "user", "content": asked}]

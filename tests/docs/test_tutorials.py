@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.tutorials import Typist, blocks, differences, is_look
+from tests.docs.tutorials import Typist, differences, is_look
+from tests.docs.typed import blocks
 from tests.places import DOCS, ROOT
 
 STORIES = ["mail-triage", "flats", "backup", "purchase"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from narval.runtime.system.logins import login
-from tests.docs.test_cli_page import FENCE, Reader, steady
+from tests.docs.test_cli_page import Reader, steady
+from tests.docs.typed import blocks, commands, give_python
 
 NUMBER = re.compile(r"(?<![\w.:-])[1-9]\d+\b(?![.:-]\d)")
 """The number of an element or a run: of two digits at least, for smaller ones count something."""
@@ -27,8 +27,7 @@ class Typist(Reader):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        (folder / "bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-        (folder / "bin/python").chmod(0o755)
+        give_python(self)
         self._here: dict[str, str] = {}
         self._port = str(_free_port())
 
@@ -95,22 +94,6 @@ def is_look(command: str) -> bool:
     """True if a command alters nothing, so that it may be given again."""
     words = command.split()
     return words[0] in LOOKS and not set(words) & set(ALTERS) and ">" not in command
-
-
-def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
-    """The fences of a page in order: the language, the file it is for or "", the text."""
-    for found in FENCE.finditer(page.read_text(encoding="utf-8")):
-        yield found[1], found[2] or "", found[3]
-
-
-def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a block, and what it is shown to write; a line that ends with \\ goes on."""
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, written = part.partition("\n")
-        while command.endswith("\\"):
-            more, _, written = written.partition("\n")
-            command = f"{command}\n{more}"
-        yield command, written
 
 
 def differences(reader: Typist, page: Path) -> Iterator[str]:

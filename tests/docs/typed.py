@@ -43,9 +43,12 @@ def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a block, and what it is shown to write."""
+    """Each command of a block, and what it is shown to write; a line that ends with \\ goes on."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, written = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, written = written.partition("\n")
+            command = f"{command}\n{more}"
         yield command, written
 
 
@@ -90,9 +93,15 @@ class Numbers:
 def reader_in(folder: Path) -> Reader:
     """A reader whose `python` is this one."""
     reader = Reader(folder)
-    (folder / "bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (folder / "bin/python").chmod(0o755)
+    give_python(reader)
     return reader
+
+
+def give_python(reader: Reader) -> None:
+    """Let `python` be this one for a reader."""
+    program = reader.folder / "bin/python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
 
 
 def save(reader: Reader, title: str, text: str) -> None:

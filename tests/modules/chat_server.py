@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from tests.loopback import LoopbackServer
 
 Send = Callable[[bytes], object]
 
@@ -63,7 +65,7 @@ def endless(piece: bytes, pause: float = 0.0) -> Said:
     return Said(send)
 
 
-class ChatServer:
+class ChatServer(LoopbackServer):
     """Answers each request with the next of its answers, the last one again and again."""
 
     def __init__(self) -> None:
@@ -71,26 +73,14 @@ class ChatServer:
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.hung_up = threading.Event()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                server.answer(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        super().__init__()
+        self.url = f"http://{self.place}/v1"
 
     def will_say(self, *answers: Said) -> None:
         """Let these be the answers."""
         self.answers = list(answers)
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request."""
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         self.asked.append({"path": handler.path, **json.loads(body)})
@@ -109,12 +99,6 @@ class ChatServer:
             said.send(out)
         except OSError:
             self.hung_up.set()
-
-    def close(self) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @contextmanager

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -22,6 +21,7 @@ from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.home.outside.services import Service
 from narval.surfaces.python.agent import Agent
 from tests.local_site import Answer
+from tests.loopback import LoopbackServer
 from tests.modules.calendar_texts import NOW, ics, vevent
 from tests.modules.radicale_server import PASSWORD, USER, Radicale, radicale
 from tests.modules.test_calendar import BOAT, COOKBOOK, HEARD, ROOF, current, reasons, watching
@@ -162,7 +162,7 @@ def answer(*entries: str) -> Answer:
     return Answer(f"<d:multistatus {NAMES}>{''.join(entries)}</d:multistatus>".encode(), 207)
 
 
-class Pretender:
+class Pretender(LoopbackServer):
     """A server on loopback that answers as it is told: of the whole, the entries, their texts."""
 
     def __init__(self) -> None:
@@ -173,22 +173,8 @@ class Pretender:
             "GET ": Answer(ics(BOAT), 200, {"ETag": '"7"'}),
         }
         self.asked: list[str] = []
-        pretender = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                pretender.serve(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        for method in ("PROPFIND", "REPORT"):
-            setattr(Handler, f"do_{method}", Handler.do_GET)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/work/"
+        super().__init__()
+        self.url = f"http://{self.place}/work/"
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request, a byte at a time where it is to be slow."""
@@ -206,12 +192,6 @@ class Pretender:
             for at in range(len(found.body) if found.latency else 0):
                 handler.wfile.write(found.body[at : at + 1])
                 time.sleep(found.latency)
-
-    def close(self) -> None:
-        """Serve no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture

@@ -290,6 +290,8 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         call = decision.identifier()
         given = msgspec.json.encode(named(found, event)).decode()
         environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
+        if event.raiser:
+            environment["raiser"] = str(event.raiser)
         asked = (call, decision.definition.kind, decision.definition.full_name, "action")
         decision.command(commands.Call(*asked, payload={"environment": environment}))
     decision.change(ActionBegan(decision.now, event.id, number, call))

@@ -94,9 +94,9 @@ class _Filling:
             types = [word for key, held in value.items() for word in self._put(node, key, held, depth)]
             self._mark(node, *(types if value else ["object"]))
         elif isinstance(value, list):
-            for each in value:
+            for held in value:
                 self._count()
-                self.fill(etree.SubElement(node, ITEM), each, depth - 1)
+                self.fill(etree.SubElement(node, ITEM), held, depth - 1)
             self._mark(node, "list")
         else:
             type = self._type(value)
@@ -113,9 +113,9 @@ class _Filling:
         if is_name and type == "null":
             yield f"{key}:null"
         elif is_name and type == "list":
-            for each in value:
+            for held in value:
                 self._count()
-                self.fill(etree.SubElement(node, key), each, depth - 1)
+                self.fill(etree.SubElement(node, key), held, depth - 1)
             yield f"{key}:list"
         elif not is_name:
             if type != "null" or self._typed:

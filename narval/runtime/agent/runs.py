@@ -32,6 +32,9 @@ from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.waiting import unanswered
 
+_BEHIND = ("raiser", "case")
+"""The words by which a standing run says in whose place it tells something."""
+
 
 def start_run(
     transaction: Transaction,
@@ -72,7 +75,9 @@ def start_run(
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
+    makers = [caller.run if caller is not None else 0, who.run, again, *run.ancestors.values()]
+    if parent is not None:
+        makers += _behind(parent, environment)
     if transaction.hears or is_hearsay(agent.memory, makers):
         transaction.mark_hearsay(run.eid)
     given = elements, caller, attempt, resume, dict(environment or {})
@@ -176,7 +181,7 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
-    if is_hearsay(agent.memory, (run.eid,)):
+    if is_hearsay(agent.memory, (run.eid, *_behind(run, given.get("arguments")))):
         # A standing run is for all, and never is: it hands on what it is given.
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
             transaction.mark_hearsay(eid)
@@ -187,6 +192,12 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     arguments: dict[str, Plain] = {**said, "from": run.eid}
     told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)
     agent.queue.append((0, hearer.eid, told))
+
+
+def _behind(run: Run, said: Any) -> list[int]:
+    """The runs in whose place a standing run tells another something, or begins it."""
+    named = (str(said.get(word) or "") for word in _BEHIND) if said and is_standing(run.kind) else ()
+    return [int(eid) for eid in named if eid.isdecimal()]
 
 
 def _standing_for(transaction: Transaction, name: str) -> Run | None:

@@ -305,14 +305,13 @@ def assemble(
         zone = settings.timezone or machine_zone()
         executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
         is_up_to_date = programs.is_up_to_date
-    executor.notify(lambda call: bell.ring())
+    main_loop = _main_loop(store, settings, executor, clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
-    committer = Committer(store, syncs=settings.durability == "power")
-    stop = Stop(executor, settings.stop_grace, bell.ring)
-    rounds = Rounds(clock, committer, stop, bell)
-    main_loop = MainLoop(rounds, executor, stop, bell)
-    in_force = SettingsInForce(settings, rounds.participants, executor, stop, logbook)
-    office = PostOffice(store.letters, lambda name: rows.address(name), lambda name: limit_of(name))
+    rounds = main_loop.rounds
+    in_force = SettingsInForce(settings, rounds.participants, executor, main_loop.stop, logbook)
+    office = PostOffice(
+        store.letters, lambda name: rows.address(name), lambda name: files_in_force.message_limit(name)
+    )
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
@@ -325,23 +324,32 @@ def assemble(
     rows = AgentRows(host, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
         raise _taken(settings.name)
-    executor.places.share(lambda: len(rows) > 0)
-    followers, calls = files_in_force.followers, DetachedCalls()
-    restorations = Restorations(rows, maker, followers, calls, main_loop.wake)
-    main_loop.expect(restorations.are_under_way)
-    at_work = Activations(rows, rounds, files_in_force, restorations)
-    agents = Agents(rows, at_work, store)
-
-    def limit_of(name: str) -> int:
-        """The messages that may wait for an agent."""
-        is_own = name == in_force.now.name
-        return (in_force.now.own if is_own else files_in_force.followers.of(name).settings).messages
-
-    for close in (committer.close, bell.close):
-        closing.callback(close)
+    agents = _agents(rows, maker, files_in_force, main_loop, store)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
     return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+
+
+def _main_loop(
+    store: Store, settings: Settings, executor: Executor, clock: Clock, bell: Bell, closing: ExitStack
+) -> MainLoop:
+    """Make the main loop, which `bell` wakes; both that and the committer are closed by `closing`."""
+    committer = Committer(store, syncs=settings.durability == "power")
+    for close in (committer.close, bell.close):
+        closing.callback(close)
+    executor.notify(lambda call: bell.ring())
+    stop = Stop(executor, settings.stop_grace, bell.ring)
+    return MainLoop(Rounds(clock, committer, stop, bell), executor, stop, bell)
+
+
+def _agents(
+    rows: AgentRows, maker: HostMaker, files: FilesInForce, main_loop: MainLoop, store: Store
+) -> Agents:
+    """Make the agents besides the home's own: none is at work yet."""
+    main_loop.executor.places.share(lambda: len(rows) > 0)
+    restorations = Restorations(rows, maker, files.followers, DetachedCalls(), main_loop.wake)
+    main_loop.expect(restorations.are_under_way)
+    return Agents(rows, Activations(rows, main_loop.rounds, files, restorations), store)
 
 
 def _taken(name: str) -> SettingsError:

@@ -59,6 +59,11 @@ class FilesInForce:
         """The settings that count now."""
         return self._settings.now
 
+    def message_limit(self, name: str) -> int:
+        """The most messages that may wait for an agent."""
+        own = self.settings
+        return (own.own if name == own.name else self.followers.of(name).settings).messages
+
     @property
     def schemas(self) -> Schemas:
         """The schemas that elements must fit (N7)."""

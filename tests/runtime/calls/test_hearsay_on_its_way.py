@@ -39,6 +39,19 @@ FILES = recipe(
     '<arguments><target path="web/page.xml" folder="web"/></arguments>'
     '<input id="content"><match>verdict</match></input></step>', then("ask", "write"),
 )  # fmt: skip
+FLOW = recipe(
+    "flows", "flow", "flow", '<step id="flow" type="dataflow" target="flow.Tells">'
+    '<arguments><value name="pattern">verdict</value></arguments></step>',
+)  # fmt: skip
+PLAN = """PLAN Tells {
+  INPUT: String pattern
+  OUTPUT: said
+  BODY {
+    elements(pattern : found)
+    project("name", found : said)
+  }
+}
+"""
 TASKS = """
 TASK TYPE judge
   TASK CODE "w.child"
@@ -53,17 +66,31 @@ TASK TYPE mailer
   INITIAL sending
   STATE sending EXPOSED
     ON EVENT done GOTO COMMIT
+
+TASK TYPE crier
+  TASK CODE "w.child"
+  INITIAL asking
+  STATE asking EXPOSED
+    ON EVENT done GOTO crying
+  STATE crying EXPOSED
+    ON ASSERT { raise(alarm); assert(COMMIT); }
+    ON EVENT cried GOTO COMMIT
+
+GLOBAL EVENT alarm
+  CONDITION "prompt"
+  ACTION { launch("touch rung"); }
 """
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    recipes = (CHILD, BREAKS, THERE, SENDER, CALLS, FILES)
+    recipes = (CHILD, BREAKS, THERE, SENDER, CALLS, FILES, FLOW)
     files = {
         "modules/m.py": MODULE + MORE,
         "modules/basic.py": (shipped() / "modules/basic.py").read_text(),
         "recipes/w.xml": f'<cookbook group="w">{"".join(recipes)}</cookbook>',
         "recipes/w.task": TASKS,
+        "recipes/flow.plan": PLAN,
         "agents/shop/agent.toml": '[offers]\n"w.child" = ["narval"]\n"w.sender" = ["narval"]\n',
         "etc/people.toml": "[people.ann]\n",
         "recipes/model.xml": (shipped() / "recipes/model.xml").read_text(),
@@ -123,3 +150,22 @@ def test_a_file_is_written_once_somebody_agrees(agent: Any, home: Path) -> None:
     agent.answer(asked(agent)[0], "approve")
     agent.until_idle()
     assert (home / "web/page.xml").exists()
+
+
+def test_a_dataflow_reads_no_hearsay_out_of_memory(agent: Any, home: Path) -> None:
+    agent.add("<verdict>mine</verdict>")
+    run = agent.start("w.flows")
+    agent.until_idle()
+    assert agent.ask("show", run=run)["state"] == "done"
+    agent.start("w.child", PROMPT)
+    agent.until_idle()
+    run = agent.start("w.flows")
+    agent.until_idle()
+    assert "asks = false" in agent.ask("show", run=run)["error"]["message"]
+
+
+def test_an_event_is_hearsay_where_a_model_had_it_raised(agent: Any, home: Path) -> None:
+    agent.add(f'<al:task-object xmlns:al="{CONTROL}" type="w.crier">{PROMPT}</al:task-object>')
+    agent.until_idle()
+    assert not list(home.glob("**/rung"))
+    assert len(asked(agent)) == 1

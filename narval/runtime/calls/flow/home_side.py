@@ -13,6 +13,7 @@ from lxml import etree
 from narval.errors import ActionError, PatternError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import Element, Origin, parse, text_within
+from narval.memory.hearsay import is_hearsay
 from narval.memory.patterns.pattern import condition
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Request
@@ -21,6 +22,12 @@ from narval.runtime.calls.flow.sending import FlowMessage, Sender
 from narval.runtime.calls.in_flight import Post
 
 Result = TypeVar("Result")
+
+_HEARSAY = (
+    "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to "
+    "what a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in "
+    "etc/narval.toml"
+)
 
 
 class HomeSide:
@@ -49,7 +56,10 @@ class HomeSide:
     # --- memory ---------------------------------------------------------------------------------------
 
     async def elements(self, pattern: str) -> list[tuple[int, str, str]]:
-        """The elements that match a pattern and count: eid, name and text. Raises ActionError."""
+        """The elements that match a pattern and count: eid, name and text.
+
+        Raises ActionError: `asks-first` where one is hearsay, as nobody is asked what is done with it.
+        """
         try:
             wanted = condition(pattern).bind()
         except PatternError as error:
@@ -57,7 +67,11 @@ class HomeSide:
 
         def look(answer: asyncio.Future[Any]) -> None:
             memory = self._agent.memory
-            found = [memory.element(eid) for eid in memory.matching(wanted, None)]
+            eids = list(memory.matching(wanted, None))
+            if is_hearsay(memory, eids):
+                answer.set_exception(ActionError(_HEARSAY.format(pattern), "asks-first", final=True))
+                return
+            found = [memory.element(eid) for eid in eids]
             answer.set_result([(one.eid, one.name, one.xml) for one in found if one is not None])
 
         return [(eid, name, _text_in(xml)) for eid, name, xml in await self._there(look)]

@@ -28,6 +28,10 @@ Sender = Callable[[FlowMessage], Awaitable[None]]
 """Sends a message. Raises ActionError."""
 
 
+_CLOSED = ((), ("agents",), ("data",), ("etc",), ("modules",), ("recipes",))
+"""The parts of a home in which no value is written: whoever writes there decides what runs."""
+
+
 def to_file(code: UserCode, folder: Path, message: FlowMessage) -> Awaitable[None]:
     """Add the text of a value to a file below a folder, as a line of it."""
     return code.in_thread(partial(_append, folder, message))
@@ -35,8 +39,8 @@ def to_file(code: UserCode, folder: Path, message: FlowMessage) -> Awaitable[Non
 
 def _append(folder: Path, message: FlowMessage) -> None:
     name = unquote(message.dest.partition(":")[2].removeprefix("//"))
-    path = (folder / name).resolve()
-    if not name or not path.is_relative_to(folder.resolve()):
+    path, home = (folder / name).resolve(), folder.resolve()
+    if not name or not path.is_relative_to(home) or path.relative_to(home).parts[:1] in _CLOSED:
         raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:

@@ -195,7 +195,10 @@ def test_TA22_two_equal_values_are_two_messages_and_a_try_again_is_none(tmp_path
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 6
 
 
-@pytest.mark.parametrize("dest", ["file:../x", "file:", "file:///etc/x", "ftp:x", ""])
+@pytest.mark.parametrize(
+    "dest",
+    ["file:../x", "file:", "file:///etc/x", "file:etc/narval.toml", "file:./recipes/x.xml", "ftp:x", ""],
+)
 def test_a_file_lies_below_the_home(tmp_path: Path, dest: str) -> None:
     plan = flow(f'notify("{dest}", homes)', outputs="", inputs="INPUT: TupleStream homes;")
     over, _ = drive(tmp_path, plan, inputs={"homes": HOMES})
