@@ -137,6 +137,7 @@ def test_what_is_wrong_is_said(nobody: Path) -> None:
         "mail.triage ships, and is not in the home: narval take recipes/mail.xml copies it" in unknown.stderr
     )
     well(bare, "take", "recipes/mail.xml")
+    (bare / "recipes/digest.page.xsl").unlink()
     unloaded = narval(bare, "simulate", "--mails", DEMO)
     assert "mail.triage is in recipes/mail.xml, which did not load: narval check tells why" in unloaded.stderr
     well(bare, "take", "recipes/digest.page.xsl")
