@@ -72,7 +72,7 @@ def takable() -> set[str]:
 
 def take(home: Home, name: str, *, force: bool = False) -> list[str]:
     """Copy a module, a file or an example that ships into the home, each file whole or not at all; the paths
-    of the copies.
+    of the copies. With a recipe go the transforms of its steps that the home has not.
 
     With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
     """
@@ -88,12 +88,20 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
             f"{found[0]} is there already: narval diff {name} shows how it differs from what ships, "
             f"narval take {name} --force replaces it"
         )
+    there |= {path: [] for path in _transforms_of(paths, known) if not (home.path / path).exists()}
     for path, files in there.items():
         try:
             _replace(shipped() / path, home.path / path, [home.path / file for file in files])
         except OSError as error:
             raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
-    return paths
+    return list(there)
+
+
+def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
+    """The files of transforms, among those known, that files of recipes which ship name as a target."""
+    texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
+    transforms = {path for path in known if path.endswith(".xsl")}
+    return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
 
 
 def _files(root: Path) -> Mapping[str, Path]:

@@ -57,7 +57,8 @@ def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     for kind, state in states():
-        yield f"## {TITLES[kind]}\n\nThe kind `{kind}`; explained under [{PAGES[kind]}]({PAGES[kind]}).\n"
+        page = PAGES[kind].removesuffix(".md")
+        yield f"## {TITLES[kind]}\n\nThe kind `{kind}`; explained under [{page}]({page}.md).\n"
         labels = {(start, end): why for start, end, why in DRAWN} if kind == "work" else {}
         yield from drawn(state.MOVES, labels)
         yield ""

@@ -91,6 +91,19 @@ def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None
         assert narval(home, "diff", "mail").stdout == mine
 
 
+def test_with_a_recipe_come_the_transforms_it_calls_that_the_home_has_not(tmp_path: Path) -> None:
+    well(tmp_path, "init", tmp_path / "bare", "--bare")
+    bare = tmp_path / "bare"
+    assert data(bare, "take", "recipes/mail.xml") == {
+        "paths": ["recipes/mail.xml", "recipes/digest.page.xsl"]
+    }
+    assert narval(bare, "check").exit_code == 0
+    transform = bare / "recipes/digest.page.xsl"
+    transform.write_text(transform.read_text() + "<!-- mine -->")
+    assert data(bare, "take", "recipes/mail.xml", "--force") == {"paths": ["recipes/mail.xml"]}
+    assert transform.read_text().endswith("<!-- mine -->")
+
+
 def test_a_module_of_another_shape_takes_the_place_of_all_of_it(home: Path) -> None:
     (home / "modules/files.py").write_text("mine = 1\n")
     assert states(home, "files") == {

@@ -42,7 +42,7 @@ _MAIL, _ZONE = Said("MAIL", "read_mail"), Said("ZONE", "read_zone")
 _ANSWER = click.Choice(("nothing", "ask", "acknowledge"))
 _MAIL_HELP = "What it reads: a Maildir, an mbox, imaps://USER@HOST, demo or none."
 _ANSWER_HELP = (
-    "What people are answered: nothing; a word of thanks that you are to agree to; the same at once."
+    "What people are answered: nothing; ask: a word of thanks, once you agree; acknowledge: the same at once."
 )
 
 _EXAMPLE = """\
@@ -115,7 +115,9 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
 _WHICH_MAIL = """\
 Which mail is to be read? A Maildir, an mbox, imaps://USER@HOST, demo (it ships), or none. It is only read."""
 _WHICH_ZONE = "In which zone are its days and hours?"
-_WHAT_ANSWER = "What are people answered? Nothing; a word of thanks once you agree (ask); the same at once."
+_WHAT_ANSWER = """\
+What are people answered? nothing; ask: a word of thanks, once you agree; acknowledge: the same at once.
+Answers are kept in a folder of the home until you name a server."""
 
 
 def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str:  # type: ignore[type-arg]
@@ -136,7 +138,7 @@ def _told(home: Home, choices: HomeChoices) -> Iterator[str]:
         yield f"answers come from {choices.address} and stay in {home.path}/var/outbox (data/memory.xml)"
     if choices.secret:
         file = shlex.quote(str(home.path / "etc" / choices.secret))
-        yield f"{home.path} is a home; write the password of its mail into a file of your own:"
+        yield f"{home.path} is a home; write the password of its mail into a file, then Enter and Ctrl-D:"
         yield f"  (umask 077; cat > {file})"
         yield f"then start it: {run}"
     else:
