@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from ..feeds.origins import keep
 from .occurring import Window
 
 OVER, GONE = "it is over", "the calendar has it no more"
@@ -53,10 +54,7 @@ class Told:
             return
         # Where nothing can be written what is gone while no daemon runs is not told: no reason to stop.
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh = self._path.with_suffix(".new")
-            fresh.write_text(json.dumps(ends), "utf-8")
-            fresh.replace(self._path)
+            keep(self._path, json.dumps(ends).encode())
             self._written = ends
 
 

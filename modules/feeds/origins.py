@@ -84,7 +84,7 @@ class Web:
         if self._path and self._kept != self._written:
             # A home that cannot be written to costs a little traffic, not the feed.
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(_replace, self._path, json.dumps(self._kept._asdict()).encode())
+                await asyncio.to_thread(keep, self._path, json.dumps(self._kept._asdict()).encode())
             self._written = self._kept
 
     async def news(self) -> None:
@@ -109,7 +109,8 @@ def _recalled(path: Path | None) -> Kept:
         return Kept()
 
 
-def _replace(path: Path, data: bytes) -> None:
+def keep(path: Path, data: bytes) -> None:
+    """Write a file in var/ whole, or leave it as it was. Blocks."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.write_bytes(data)
