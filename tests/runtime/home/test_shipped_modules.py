@@ -31,8 +31,11 @@ def put(home: Path, files: dict[str, str]) -> None:
 
 
 def groups(loaded: Loaded) -> dict[str, str]:
-    """The paths of what has actions, by group."""
-    return {found.group: found.path for found in loaded.library if found.kind == "action"}
+    """The first of the files that have actions, by group."""
+    actions = [found for found in loaded.library if found.kind == "action"]
+    return {
+        found.group: found.path for found in sorted(actions, key=lambda action: action.path, reverse=True)
+    }
 
 
 def told(loaded: Loaded) -> list[str]:
