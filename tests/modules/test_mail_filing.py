@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
@@ -262,7 +263,7 @@ def test_a_recipe_files_invoices_sent_by_a_real_server_once_the_settings_let_it(
         mail.set_content("Hello")
         servers.send(mail)
     with home.running():
-        (error,) = until(lambda: home.ask("memory", "error"), "a refusal")
+        (error,) = until(lambda: json.loads(home("memory", "error", "--json").stdout), "a refusal")
         assert "[mailboxes.work] in etc/narval.toml" in error["xml"]
         until(lambda: sorted(subjects(servers, user)) == ["Lunch?", "Your invoice"], "both, where they were")
         home.write("etc/narval.toml", "[mailboxes]\nwork = { write = true }\n")

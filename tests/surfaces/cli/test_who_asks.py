@@ -101,7 +101,7 @@ def test_P39_whatever_alters_a_process_is_done_in_another_name(place: Path) -> N
     if data(place, "status")["state"] == "running":
         assert f"it was cancelled by zoe ({OWN}): paid twice" in well(place, "why", run)
     shown = narval(place, "environment", run, "--as", "bob")
-    assert (shown.exit_code, "--as goes with NAME=VALUE" in shown.stderr) == (2, True)
+    assert (shown.exit_code, "--as goes with --set NAME=VALUE" in shown.stderr) == (2, True)
 
 
 def test_a_reload_is_told_in_the_log_of_the_daemon(place: Path, request: pytest.FixtureRequest) -> None:

@@ -27,7 +27,10 @@ def mails_told(outcome: dict[str, Any]) -> Iterator[StyledLine]:
         )
         yield f"{row['count']:>7,}  {'  '.join(words)}", None
     yield from _told("letter", outcome["letters"], "would go out", _letter)
-    yield from _told("mail", outcome["unread"], "could not be read", clean)
+    below = f"{outcome['folder']}/"
+    yield from _told(
+        "mail", outcome["unread"], "could not be read", lambda path: clean(path.removeprefix(below))
+    )
 
 
 def _letter(letter: dict[str, Any]) -> str:
