@@ -150,7 +150,7 @@ class Servers:
         found = [
             email.message_from_bytes(raw[1].replace(b"\r\n", b"\n"), policy=email.policy.default)
             for raw in raws
-            if raw
+            if isinstance(raw, tuple)  # a letter that is moved just now is told of without its text
         ]
         return [mail for mail in found if isinstance(mail, EmailMessage)]
 

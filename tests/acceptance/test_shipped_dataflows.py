@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -116,6 +119,19 @@ def test_T60_flats_are_told_of_once_and_again_when_they_are_cheaper(tmp_path: Pa
     assert narval.ask("remembered") == []
 
 
+def results(narval: Narval) -> int:
+    """The number of results of I/O that a home keeps."""
+    with closing(sqlite3.connect(narval.home / "var" / "dataflows.sqlite")) as store:
+        return int(store.execute("SELECT count(*) FROM results").fetchone()[0])
+
+
+def has_settled(narval: Narval) -> bool:
+    """True once half a second brings no other result: a page that has just come is kept by then."""
+    before = results(narval)
+    time.sleep(0.5)
+    return results(narval) == before
+
+
 def test_T23_a_page_is_not_fetched_again_after_a_kill(tmp_path: Path, site: LocalSite) -> None:
     narval = taken(tmp_path, site, "flats")
     flats(site)
@@ -128,6 +144,7 @@ def test_T23_a_page_is_not_fetched_again_after_a_kill(tmp_path: Path, site: Loca
     run = narval("start", "flats.Flats", *given).stdout.decode().strip()
     until(lambda: site.requests("/flats?page=3") and site.requests("/board/2"), "the last page is asked for")
     until(lambda: len(lines(narval, "news.txt")) == 3, "what is known is told")
+    until(lambda: has_settled(narval), "what came is kept")
     daemon.kill()
     daemon.communicate()
     held.set()
