@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "REPORT")
 
 
-class LoopbackServer:
+class LoopbackServer(ABC):
     """Serves from the start, a thread for each request, until it is closed; it may be opened again then."""
 
     def __init__(self) -> None:
@@ -28,9 +29,9 @@ class LoopbackServer:
         self.port = 0
         self.open()
 
+    @abstractmethod
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request."""
-        raise NotImplementedError
 
     @property
     def place(self) -> str:

@@ -67,7 +67,7 @@ def test_M57_one_that_takes_too_long_is_ended_and_that_is_said(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_program, "SECONDS", 0.01)
-    with pytest.raises(RequestError, match=r"it was ended (after 0 s|by the system, for 0 s)"):
+    with pytest.raises(RequestError, match="it was ended after 0 s"):
         agent.ask("simulate", scenario=STARTS)
 
 
