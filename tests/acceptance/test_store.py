@@ -40,7 +40,7 @@ def test_N35_a_full_disk_stops_the_daemon_with_a_message_and_loses_nothing_confi
         tmp_path / "home", module=MODULE, recipes=RECIPES, settings=f'durability = "{durability}"\n'
     )
     narval("status")
-    daemon = narval.daemon(limits=small_files)
+    daemon = narval.limited(small_files)
     assert daemon.stdout is not None
     assert b"is ready" in daemon.stdout.readline()
     confirmed: list[int] = []

@@ -18,7 +18,7 @@ STORE = 0
 """The number under which a store keeps small facts about itself."""
 
 HOME_AGENT = 1
-"""The number of the home's own agent in its store."""
+"""The number of the home's own agent in a store of its own; `Store.own` is that of any."""
 
 
 Eid = Annotated[int, msgspec.Meta(ge=0)]
@@ -210,7 +210,7 @@ class Batch(msgspec.Struct, eq=False):
     order, first all that comes and then what goes, whatever the order of filling.
     """
 
-    agent: int = HOME_AGENT
+    agent: int
     agents: list[AgentRow] = _rows()
     """The agent itself, or any other of its store."""
     definitions: list[DefinitionRow] = _rows()

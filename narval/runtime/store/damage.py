@@ -2,7 +2,7 @@
 
 A run that cannot be read fails (`Turn.fail_unreadable`). An origin, an offer or a job that cannot be read
 costs itself: the element stays, without an origin; every element is offered again; the job is not done.
-`daemon/damage_report.py` reports each once, by an `error` element of type `unreadable`.
+`daemon/agents/damage_report.py` reports each once, by an `error` element of type `unreadable`.
 """
 
 from __future__ import annotations

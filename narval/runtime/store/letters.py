@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 from narval.runtime.store.batch import LETTERS_KEPT, Batch, MessageRow, TakenRow
@@ -11,13 +11,16 @@ from narval.runtime.store.rows import LastRow, Row, typed
 
 
 class WaitingRow(NamedTuple):
-    """The messages of a pair that are not taken: how many, their bytes, the first moment that ends one."""
+    """The messages of a pair that are not taken: how many, their bytes, the first moment that ends one, the
+    number of the last.
+    """
 
     agent: int
     sender: int
     many: int
     size: int
     until: float | None
+    last: int
 
 
 class KeptLetter(NamedTuple):
@@ -49,8 +52,15 @@ class Letters(Protocol):
     def messages(self, receiver: int) -> list[MessageRow]:
         """The messages that an agent has not taken, of each sender in order."""
 
+    def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
+        """The messages that several agents have not taken, of each pair in order."""
+        return [row for receiver in receivers for row in self.messages(receiver)]
+
     def sent(self, sender: int) -> list[MessageRow]:
         """The messages of an agent that are not taken, of each receiver in order."""
+
+    def strays(self) -> list[MessageRow]:
+        """The messages to agents that are not there, which were removed as somebody sent; by sender."""
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
@@ -88,6 +98,10 @@ class DatabaseLetters(Letters):
     def sent(self, sender: int) -> list[MessageRow]:
         """The messages of an agent that are not taken."""
         return self._typed(MessageRow, "messages of sender", sender)
+
+    def strays(self) -> list[MessageRow]:
+        """The messages to agents that are not there."""
+        return self._typed(MessageRow, "stray messages")
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""
@@ -154,13 +168,18 @@ class VolatileLetters(Letters):
         counts: Counter[tuple[int, int]] = Counter()
         sizes: Counter[tuple[int, int]] = Counter()
         first: dict[tuple[int, int], float] = {}
+        last: dict[tuple[int, int], int] = {}
         for row in self._messages.values():
             pair = row.agent, row.sender
             counts[pair] += 1
             sizes[pair] += len(row.data)
+            last[pair] = max(row.number, last.get(pair, 0))
             if row.until is not None:
                 first[pair] = min(row.until, first.get(pair, row.until))
-        return [WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair)) for pair in sorted(counts)]
+        return [
+            WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), last[pair])
+            for pair in sorted(counts)
+        ]
 
     def messages(self, receiver: int) -> list[MessageRow]:
         """The messages that an agent has not taken."""
@@ -169,6 +188,10 @@ class VolatileLetters(Letters):
     def sent(self, sender: int) -> list[MessageRow]:
         """The messages of an agent that are not taken."""
         return sorted(row for row in self._messages.values() if row.sender == sender)
+
+    def strays(self) -> list[MessageRow]:
+        """None: one daemon alone has the agents, and lets go of what was sent with the receiver."""
+        return []
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last that an agent has taken of each sender."""

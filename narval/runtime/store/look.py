@@ -17,14 +17,12 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from narval.errors import StoreError
 from narval.runtime.store import statements
 from narval.runtime.store.batch import (
-    HOME_AGENT,
-    AgentRow,
     Batch,
     DefinitionRow,
     JournalRow,
@@ -32,14 +30,17 @@ from narval.runtime.store.batch import (
     MarkRow,
     RunRow,
 )
-from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.memory import AlwaysNew, VolatileStore
 from narval.runtime.store.page import RunsPage
-from narval.runtime.store.reading import DatabaseAgent, Driver, Tables, kept_element
+from narval.runtime.store.reading import DatabaseAgent, Driver, ReadTables, Tables, kept_element
 from narval.runtime.store.rows import ElementRow, LastRow, number
-from narval.runtime.store.sql import driver_of, open_database, version_of
-from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains, trouble
+from narval.runtime.store.shared.drivers import driver_of
+from narval.runtime.store.sql import open_database, version_of
+from narval.runtime.store.sqlite import READING, File, refuse_other, refuse_remains
 from narval.runtime.store.store import ALL, AgentStore, Store
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.runtime.store.shared.leases import DaemonRow, Ownership
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
@@ -56,11 +57,12 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 """Inode, size and time of change of files; None for one that is not there."""
 
 
-class Look(Store):
+class Look(ReadTables):
     """A store read on one connection. What is committed to it is read again, and goes nowhere."""
 
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
-        self._tables = Tables(driver, lambda: nullcontext(connection))
+        super().__init__(Tables(driver, lambda: nullcontext(connection)))
+        self.driver, self.connection = driver, connection
         self._is_still = is_still
         self._decided = VolatileStore()
         self._page: RunsPage | None = None
@@ -73,25 +75,13 @@ class Look(Store):
         """False if another program has written the file that was read as one that nobody writes."""
         return self._is_still()
 
-    @property
-    def letters(self) -> DatabaseLetters:
-        """The messages between its agents, to be read."""
-        return DatabaseLetters(self._tables.read, self._tables.name)
-
-    def agents(self) -> Iterator[AgentRow]:
-        """All agents, by number."""
-        return self._tables.agents()
-
-    def held(self) -> list[tuple[int, int, int]]:
-        """Agent, a number of elements or runs of it, and how many are active runs."""
-        return self._tables.read("held by agents")
-
-    def of(self, agent: int = HOME_AGENT) -> AgentStore:
+    def of(self, agent: int | None = None) -> AgentStore:
         """The store as one agent sees it, with what was committed to the look."""
-        decided = self._decided.of(agent)
+        number = self.own if agent is None else agent
+        decided = self._decided.of(number)
         if self._page is not None:
-            return _AgentPage(self._tables, agent, decided, self._page)
-        return _AgentLook(self._tables, agent, decided)
+            return _AgentPage(self._tables, number, self.own, decided, self._page)
+        return _AgentLook(self._tables, number, self.own, decided)
 
     def commit(self, *batches: Batch) -> None:
         """Keep the batches for those who look."""
@@ -104,11 +94,33 @@ class Look(Store):
         """Nothing to end: whoever opened it does."""
 
 
+class ServerLook(Look):
+    """A look into a store that daemons share."""
+
+    is_shared = True
+
+    def __init__(self, driver: Driver, connection: Any) -> None:
+        super().__init__(driver, connection)
+        self._connection = connection
+
+    def owners(self) -> list[Ownership]:
+        """The daemons that hold the agents of the store."""
+        from narval.runtime.store.shared.ownership import owners_of
+
+        return owners_of(self._connection)
+
+    def daemons(self) -> tuple[DaemonRow, ...]:
+        """The daemons that are at work on the store."""
+        from narval.runtime.store.shared.ownership import daemons_of
+
+        return daemons_of(self._connection)
+
+
 class _AgentLook(DatabaseAgent):
     """The rows of one agent, and those that were decided for it since."""
 
-    def __init__(self, tables: Tables, agent: int, decided: AgentStore) -> None:
-        super().__init__(tables, agent)
+    def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore) -> None:
+        super().__init__(tables, agent, own)
         self._decided = decided
 
     def journal(
@@ -129,8 +141,8 @@ class _AgentPage(AlwaysNew, _AgentLook):
     else that a start reads there is none, for a listing tells nobody and does nothing.
     """
 
-    def __init__(self, tables: Tables, agent: int, decided: AgentStore, page: RunsPage) -> None:
-        super().__init__(tables, agent, decided)
+    def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore, page: RunsPage) -> None:
+        super().__init__(tables, agent, own, decided)
         self._page = page
 
     @cached_property
@@ -188,7 +200,7 @@ def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None =
         except BaseException as error:
             if not isinstance(error, (OSError, *driver.errors)):
                 raise
-            raise trouble(driver.name, error) from error
+            raise driver.trouble(error) from error
         if page is not None and isinstance(store, Look):
             store.narrow(page)
         yield store
@@ -206,7 +218,7 @@ def _look_into_server(driver: Driver, ends: ExitStack) -> Store:
             f"expected a store of schema {statements.HEAD} in {driver.name}, got one of {version}, "
             "which a look does not alter; start a daemon once, which brings it up to date"
         )
-    return Look(driver, connection)
+    return ServerLook(driver, connection)
 
 
 # --- a file ---------------------------------------------------------------------------------------------
@@ -265,7 +277,7 @@ def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
     if _stamp(file.path, log) != before:
         return None
     try:
-        open_database(copy, "crash", PATIENCE).close()
+        open_database(File(copy, "crash", PATIENCE)).close()
     except StoreError as error:
         raise StoreError(str(error).replace(str(copy), file.name)) from error
     connection = _connect(copy, "immutable=1")

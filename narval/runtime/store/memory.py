@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any
 
 from narval.runtime.store.batch import (
-    HOME_AGENT,
     Advance,
     AgentRow,
     Batch,
@@ -107,6 +106,10 @@ class VolatileAgent(AlwaysNew):
         """The agent as it is registered."""
         return self._row
 
+    def follow(self, own: int) -> None:
+        """Have an agent be the home's own from now on."""
+        self.own = own
+
     def register(self, row: AgentRow) -> None:
         """Be known by this row from now on."""
         self._row = row
@@ -166,12 +169,20 @@ class VolatileStore(Store):
         """The messages between its agents, to be read."""
         return self._letters
 
-    def of(self, agent: int = HOME_AGENT) -> VolatileAgent:
+    def of(self, agent: int | None = None) -> VolatileAgent:
         """The store as one agent sees it."""
+        agent = self.own if agent is None else agent
         known = self._agents.get(agent)
         if known is None:
             known = self._agents[agent] = self._new(agent)
+            known.follow(self.own)
         return known
+
+    def use_own(self, agent: int) -> None:
+        """Have an agent be the home's own from now on."""
+        super().use_own(agent)
+        for known in self._agents.values():
+            known.follow(agent)
 
     def agents(self) -> Iterator[AgentRow]:
         """All agents that were asked for, by number."""

@@ -5,22 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import get_args
 
+from narval.errors import SettingsError
 from narval.runtime.store.memory import VolatileStore
 from narval.runtime.store.page import RunsPage
 from narval.runtime.store.store import Durability, Store
 
 
-def open_store(where: Path | str | None, durability: Durability = "crash", *, patience: float = 5.0) -> Store:
+def open_store(
+    where: Path | str | None,
+    durability: Durability = "crash",
+    away_for: float | None = None,
+    *,
+    patience: float = 5.0,
+) -> Store:
     """The store at a path or URL, made or brought up to date; None: one that is never written down.
 
-    `patience` is how many seconds to wait for another program that holds it locked. Raises StoreError.
+    `patience` is how many seconds to wait for another program that holds it locked, `away_for` how many a
+    commit waits for a server that does not answer (None: for ever). Raises StoreError.
     """
+    if durability not in get_args(Durability):
+        raise SettingsError(f"expected durability to be crash or power, got: {durability}")
     if where is None:
         return VolatileStore()
-    from narval.runtime.store.sql import open_database
+    from narval.runtime.store.shared.drivers import driver_of
+    from narval.runtime.store.sqlite import File
 
-    return open_database(where, durability, patience)
+    driver = driver_of(where, durability, patience)
+    if isinstance(driver, File):
+        from narval.runtime.store.sql import open_database
+
+        return open_database(driver)
+    from narval.runtime.store.shared.database import open_shared
+
+    return open_shared(driver, durability, away_for)
 
 
 def look_into(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from narval.errors import StoreError, UnreadableError
 from narval.memory.elements.element import Element
@@ -21,6 +21,7 @@ from narval.runtime.store.batch import (
     SnapshotRow,
 )
 from narval.runtime.store.codec import decode_origin
+from narval.runtime.store.letters import DatabaseLetters
 from narval.runtime.store.rows import (
     CurrentRow,
     ElementRow,
@@ -31,11 +32,7 @@ from narval.runtime.store.rows import (
     VersionRow,
     typed,
 )
-from narval.runtime.store.sqlite import trouble
-from narval.runtime.store.store import ALL, AgentStore, RunHistory
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+from narval.runtime.store.store import ALL, AgentStore, RunHistory, Store
 
 CHUNK = 500
 """So many rows are read at once where there may be many."""
@@ -50,9 +47,6 @@ class Driver(Protocol):
     errors: tuple[type[Exception], ...]
     """The errors that connecting, and a connection, may raise."""
 
-    def ensure(self) -> None:
-        """Make a new store where there is none."""
-
     def connect(self) -> Any:
         """A connection of one's own."""
 
@@ -62,23 +56,8 @@ class Driver(Protocol):
     def tables(self, connection: Any, /) -> set[str]:
         """The names of the tables that are there."""
 
-    def look_through(self, connection: Any, /) -> None:
-        """Raise StoreError when a stop that was not clean has left damage."""
-
-    def lost_pages(self, connection: Any, /) -> int:
-        """The number of pages of the latest turns that were committed and are gone."""
-
-    def make_room(self) -> None:
-        """Have ready what makes commits quicker."""
-
-    def engine(self) -> Engine:
-        """The same connections for SQLAlchemy."""
-
-    def shrink(self, connection: Any, /) -> None:
-        """Give back what is free, where that is most of it."""
-
-    def refuses_rows(self, error: BaseException, /) -> bool:
-        """True if an error of a connection is about the values it was given, and not about the database."""
+    def trouble(self, error: BaseException, /) -> StoreError:
+        """The meaning of an error of a connection, and what to do next."""
 
     def close(self) -> None:
         """End the connections of the readers."""
@@ -103,7 +82,7 @@ class Tables:
                 cursor.close()
                 return rows
         except self._driver.errors as error:
-            raise trouble(self.name, error) from error
+            raise self._driver.trouble(error) from error
 
     def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
         """Rows as they are wanted, `CHUNK` of them at once. Raises StoreError."""
@@ -123,14 +102,38 @@ class Tables:
                 cursor.execute(self._sql[name], given)
                 yield cursor
         except self._driver.errors as error:
-            raise trouble(self.name, error) from error
+            raise self._driver.trouble(error) from error
+
+
+class ReadTables(Store):
+    """A store whose rows are read from tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
+
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents, by number."""
+        return self._tables.agents()
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
+
+    def of(self, agent: int | None = None) -> AgentStore:
+        """The store as one agent sees it."""
+        return DatabaseAgent(self._tables, self.own if agent is None else agent, self.own)
 
 
 class DatabaseAgent(AgentStore):
     """The rows of one agent in the tables."""
 
-    def __init__(self, tables: Tables, agent: int) -> None:
-        self.agent, self._tables = agent, tables
+    def __init__(self, tables: Tables, agent: int, own: int) -> None:
+        self.agent, self.own, self._tables = agent, own, tables
 
     def _typed(self, row: type[Row], query: str, *given: Any) -> Iterator[Row]:
         """Rows as they are wanted. Raises StoreError."""

@@ -1,4 +1,4 @@
-"""The store in a database: SQLite in a file by default, PostgreSQL by its URL (docs/reference/store.md).
+"""The store in a SQLite file (docs/reference/store.md); that on a server is in `shared/`.
 
 The statements come from `tables.py`, and the driver's own cursors execute them. Of the one writer a batch
 that is one row is one statement, which the database commits by itself; any other goes between BEGIN and
@@ -8,85 +8,54 @@ COMMIT. Readers have connections of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from itertools import compress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
 from narval import __version__
-from narval.errors import RefusedRowsError, SettingsError, StoreError
+from narval.errors import RefusedRowsError, StoreError
 from narval.runtime.store import statements
-from narval.runtime.store.batch import (
-    HOME_AGENT,
-    STORE,
-    AgentRow,
-    Batch,
-    slots_of,
-)
+from narval.runtime.store.batch import HOME_AGENT, STORE, Batch, slots_of
 from narval.runtime.store.damage import LOST_PAGES
-from narval.runtime.store.letters import DatabaseLetters
-from narval.runtime.store.reading import DatabaseAgent, Driver, Tables
-from narval.runtime.store.sqlite import File, trouble
+from narval.runtime.store.reading import Driver, ReadTables, Tables
+from narval.runtime.store.sqlite import File
 from narval.runtime.store.statements import Rows
-from narval.runtime.store.store import Durability, Store
-
-if TYPE_CHECKING:
-    pass
+from narval.runtime.store.store import Store
 
 _NOT_PERFORMED = "nothing of this turn was performed"
 
 
-def open_database(where: Path | str, durability: Durability, patience: float) -> Store:
-    """The store there, made, checked and brought up to date as it needs. Raises StoreError."""
-    if durability not in get_args(Durability):
-        raise SettingsError(f"expected durability to be crash or power, got: {durability}")
-    driver = driver_of(where, durability, patience)
+def open_database(file: File) -> Store:
+    """The store in a file, made, checked and brought up to date as it needs. Raises StoreError."""
     try:
-        driver.ensure()
-        writer = driver.connect()
+        file.ensure()
+        writer = file.connect()
         try:
-            _begin(driver, writer)
+            _begin(file, writer)
         except BaseException:
             writer.close()
             raise
-        return Database(driver, writer)
+        return Database(file, writer)
     except BaseException as error:
-        driver.close()
-        if isinstance(error, (OSError, *driver.errors)):
-            raise trouble(driver.name, error) from error
+        file.close()
+        if isinstance(error, (OSError, *file.errors)):
+            raise file.trouble(error) from error
         raise
 
 
-class Database(Store):
+class Database(ReadTables):
     """The tables of `tables.py`, and `writer`, the one connection that writes them."""
 
-    def __init__(self, driver: Driver, writer: Any) -> None:
+    def __init__(self, driver: File, writer: Any) -> None:
+        super().__init__(Tables(driver))
         self._driver, self._name, self._sql = driver, driver.name, driver.statements
-        self._tables = Tables(driver)
         self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
         self._writes = statements.by_slot(self._sql)
         self._refusal = ""
         self._closed = False
-
-    @property
-    def letters(self) -> DatabaseLetters:
-        """The messages between its agents, to be read."""
-        return DatabaseLetters(self._tables.read, self._tables.name)
-
-    def agents(self) -> Iterator[AgentRow]:
-        """All agents, by number."""
-        return self._tables.agents()
-
-    def held(self) -> list[tuple[int, int, int]]:
-        """Agent, a number of elements or runs of it, and how many are active runs."""
-        return self._tables.read("held by agents")
-
-    def of(self, agent: int = HOME_AGENT) -> DatabaseAgent:
-        """The store as one agent sees it."""
-        return DatabaseAgent(self._tables, agent)
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, all or nothing."""
@@ -121,7 +90,7 @@ class Database(Store):
         if is_sound:
             what = f"{self._name} does not take what was to be recorded ({error})"
             return RefusedRowsError(f"{what}; {_NOT_PERFORMED}")
-        refused = trouble(self._name, error, _NOT_PERFORMED)
+        refused = self._driver.trouble(error, _NOT_PERFORMED)
         self._refusal = f"no turn is recorded after one that could not be: {refused}"
         return refused if is_known else None
 
@@ -160,17 +129,7 @@ class Database(Store):
 # --- opening --------------------------------------------------------------------------------------------
 
 
-def driver_of(where: Path | str, durability: Durability, patience: float) -> Driver:
-    """The driver for the file of a SQLite store, or for the URL of any other."""
-    if isinstance(where, Path) or "://" not in where:
-        return File(Path(where).absolute(), durability, patience)
-    from narval.runtime.store.postgresql import Server, file_of
-
-    file = file_of(where)
-    return Server(where) if file is None else File(file, durability, patience)
-
-
-def _begin(driver: Driver, writer: Any) -> None:
+def _begin(driver: File, writer: Any) -> None:
     """Check, bring up to date, and mark as in use."""
     version, known = version_of(driver, writer)
     lost = driver.lost_pages(writer)
@@ -191,7 +150,10 @@ def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
     Raises StoreError for a newer version, and where there are no tables of narval's.
     """
     if not driver.tables(connection) >= {"alembic_version", "agents"}:
-        raise StoreError(f"expected a store of narval in {driver.name}, got a database of something else")
+        raise StoreError(
+            f"expected a store of narval in {driver.name}, got a database of something else; "
+            "let `store` in etc/narval.toml name one of its own"
+        )
     with closing(connection.cursor()) as cursor:
         cursor.execute(driver.statements["version"])
         versions = cursor.fetchall()

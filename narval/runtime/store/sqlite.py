@@ -57,7 +57,8 @@ _INDEX = Struct("=16sI76xI")
 """The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
 
 _BEGINNING = b"SQLite format 3\0"
-_BESIDE = ("-wal", "-shm", "-journal")
+BESIDE = ("-wal", "-shm", "-journal")
+"""The ends of the names of what SQLite may keep beside a file."""
 
 _OF_ROWS = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
 """Errors that are about the values of a statement."""
@@ -143,6 +144,10 @@ class File:
             else:
                 self._idle.append(connection)
 
+    def trouble(self, error: BaseException, consequence: str = "") -> StoreError:
+        """The meaning of an error, and what to do next."""
+        return trouble(self.name, error, consequence)
+
     def refuses_rows(self, error: BaseException) -> bool:
         """True if an error is about values: of SQLite, or of its driver, which gives it no name."""
         name = getattr(error, "sqlite_errorname", None)
@@ -178,7 +183,7 @@ class File:
     def _make(self) -> None:
         """Under another name until it is whole: a store that exists is complete, whatever happens."""
         new = self.path.with_name(self.path.name + ".new")
-        for remains in (new, *(new.with_name(new.name + suffix) for suffix in _BESIDE)):
+        for remains in (new, *(new.with_name(new.name + suffix) for suffix in BESIDE)):
             remains.unlink(missing_ok=True)
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(File(new, self._durability, self._patience).connect()) as connection:
@@ -186,9 +191,9 @@ class File:
             connection.execute("BEGIN")
             statements.make_schema(connection.cursor(), self.statements)
             connection.execute("COMMIT")
-        _sync(new)
+        sync(new)
         new.replace(self.path)
-        _sync(self.path.parent)
+        sync(self.path.parent)
 
     def make_room(self) -> None:
         """Give the log of a synced store its full length, as zeros that SQLite takes for the end of the log.
@@ -280,7 +285,8 @@ def refuse_other(path: Path) -> None:
             )
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk when this returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -488,8 +488,8 @@ FROM definitions
 WHERE definitions.agent = ? AND definitions.current = 1;
 
 -- name: waiting messages
-SELECT messages.agent, messages.sender, count(*) AS count_1, sum(length(messages.data)) AS sum_1, min(messages.until) AS min_1
-FROM messages GROUP BY messages.agent, messages.sender;
+SELECT messages.agent, messages.sender, count(*) AS count_1, sum(length(messages.data)) AS sum_1, min(messages.until) AS min_1, max(messages.number) AS max_1
+FROM messages GROUP BY messages.agent, messages.sender ORDER BY messages.agent, messages.sender;
 
 -- name: messages
 SELECT messages.agent, messages.sender, messages.number, messages.id, messages.kind, messages.at, messages.until, messages.origin, messages.data
@@ -505,6 +505,13 @@ WHERE taken.agent = ? ORDER BY taken.sender;
 SELECT messages.agent, messages.sender, messages.number, messages.id, messages.kind, messages.at, messages.until, messages.origin, messages.data
 FROM messages
 WHERE messages.sender = ? ORDER BY messages.agent, messages.number;
+
+-- name: stray messages
+SELECT messages.agent, messages.sender, messages.number, messages.id, messages.kind, messages.at, messages.until, messages.origin, messages.data
+FROM messages
+WHERE NOT (EXISTS (SELECT *
+FROM agents
+WHERE agents.agent = messages.agent)) ORDER BY messages.sender, messages.number;
 
 -- name: ids of pair
 SELECT messages.id

@@ -33,7 +33,12 @@ RowsOf = Callable[[Batch], Rows]
 
 def of_sqlite() -> Mapping[str, str]:
     """SQLite's statements, as they are written down."""
-    _, *parts = SQLITE.read_text("utf-8").split(HEADING)
+    return named_statements(SQLITE)
+
+
+def named_statements(path: Path) -> Mapping[str, str]:
+    """The statements that a file has, by their names."""
+    _, *parts = path.read_text("utf-8").split(HEADING)
     named = (part.partition("\n") for part in parts)
     return {name: text.strip().removesuffix(";") for name, _, text in named}
 

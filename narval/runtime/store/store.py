@@ -3,15 +3,15 @@
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
 A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the
 start (memory, and runs under way) and for history; the rows of a slot come back from the reader of that name.
-Two stores keep these promises: `sql.py` on a disk or a server, and `memory.py`, which is
-gone when it is closed.
+Three stores keep these promises: `sql.py` in a file, `shared/` on a server, and `memory.py`, which is gone
+when it is closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from narval.runtime.store.batch import (
     HOME_AGENT,
@@ -27,6 +27,10 @@ from narval.runtime.store.batch import (
     SnapshotRow,
 )
 from narval.runtime.store.letters import Letters
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.runtime.store.shared.leases import DaemonNotices, Leases, Ownership
+    from narval.runtime.store.shared.published import Published
 
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
@@ -113,6 +117,14 @@ class AgentStore(StartReader, HistoryReader, Protocol):
 
     agent: int
 
+    own: int = HOME_AGENT
+    """The number of the home's own agent."""
+
+    @property
+    def is_own(self) -> bool:
+        """True for the home's own agent."""
+        return self.agent == self.own
+
 
 class Store(Protocol):
     """One home's store: its agents, each under a number from 1, and one writer for all.
@@ -122,6 +134,18 @@ class Store(Protocol):
 
     is_volatile: bool = False
     """True if all of it is gone when the program ends, however it ends."""
+
+    own: int = HOME_AGENT
+    """The number of the own agent of the home that is at work on it."""
+
+    leases: Leases | None = None
+    """The leases of this daemon; None where one daemon at most works on the store, and while one looks."""
+
+    is_shared: bool = False
+    """True if daemons of several homes may work on it."""
+
+    published: Published | None = None
+    """The collections that all daemons of the store follow; None where one daemon at most works on it."""
 
     @property
     def letters(self) -> Letters:
@@ -133,8 +157,23 @@ class Store(Protocol):
     def held(self) -> list[tuple[int, int, int]]:
         """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
 
-    def of(self, agent: int = HOME_AGENT) -> AgentStore:
-        """The store as one agent sees it."""
+    def use_own(self, agent: int) -> None:
+        """Have an agent be the home's own from now on."""
+        self.own = agent
+
+    @property
+    def away(self) -> tuple[float, str] | None:
+        """Since when its server does not answer (seconds since 1970), and why; None while it does."""
+        return None
+
+    def owners(self) -> list[Ownership]:
+        """The daemons that hold its agents, by number of the agent; none where it is not shared. Raises
+        StoreError.
+        """
+        return self.leases.owners() if self.leases is not None else []
+
+    def of(self, agent: int | None = None) -> AgentStore:
+        """The store as one agent sees it, without a number the home's own."""
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
@@ -143,6 +182,19 @@ class Store(Protocol):
         Raises RefusedRowsError where the rows of a batch cannot be recorded, and those of another may be; any
         other StoreError also for every later batch: memory is ahead of a store that failed.
         """
+
+    def listen(self, heard: Callable[[frozenset[int]], None]) -> DaemonNotices | None:
+        """Begin to tell other daemons of messages, and to hear of them: `heard` is called, in another thread,
+        with agents of this daemon for which there is one. None where there are heartbeats alone, or nobody.
+        """
+        return None
+
+    def read_ahead(self, agents: Collection[int]) -> None:
+        """Have ready what is read of agents until a turn of theirs is recorded. May block.
+
+        Raises StoreError.
+        """
+        return
 
     def make_room(self) -> None:
         """A daemon begins to work: have ready what makes its commits quicker."""

@@ -9,7 +9,7 @@ cursor: Core's execute costs ten times a SQLite insert. What it writes for SQLit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import (
@@ -195,16 +195,16 @@ def _reading_letters() -> dict[str, Statement]:
     """The queries about messages: of all, of a receiver, of a pair; and the dead letters of a sender."""
     columns = messages.c
     pair = (_is(columns.agent), _is(columns.sender))
-    size = func.sum(func.length(columns.data))
-    counted = (columns.agent, columns.sender, func.count(), size, func.min(columns.until))
-    known = (columns.agent, columns.sender, taken.c.agent, taken.c.sender)
+    pairs, size = (columns.agent, columns.sender), func.sum(func.length(columns.data))
+    counted = (*pairs, func.count(), size, func.min(columns.until), func.max(columns.number))
+    there = exists().where(agents.c.agent == columns.agent)
+    known = (*pairs, taken.c.agent, taken.c.sender)
     return {
-        "waiting messages": select(*counted).group_by(columns.agent, columns.sender),
+        "waiting messages": select(*counted).group_by(*pairs).order_by(*pairs),
         "messages": select(*columns).where(_is(columns.agent)).order_by(columns.sender, columns.number),
         "taken": select(*taken.columns).where(_is(taken.c.agent)).order_by(taken.c.sender),
-        "messages of sender": select(*columns)
-        .where(_is(columns.sender))
-        .order_by(columns.agent, columns.number),
+        "messages of sender": select(*columns).where(pair[1]).order_by(columns.agent, columns.number),
+        "stray messages": select(*columns).where(~there).order_by(columns.sender, columns.number),
         "ids of pair": select(columns.id).where(*pair),
         "last sent": union_all(
             select(func.max(columns.number)).where(*pair),
@@ -386,14 +386,14 @@ def sqlite_text() -> str:
     """The text of `sqlite.sql`."""
     from sqlalchemy.dialects import sqlite
 
-    found = statements(sqlite.dialect()).items()
-    written = _TITLE + "".join(f"\n{HEADING}{name}\n{text};\n" for name, text in found)
-    return "".join(f"{line.rstrip()}\n" for line in written.splitlines())
+    return written(statements(sqlite.dialect()), "narval.runtime.store.tables")
 
 
-_TITLE = """\
--- Written by `python -m narval.runtime.store.tables`, from the tables and statements of that module.
-"""
+def written(known: Mapping[str, str], by: str) -> str:
+    """The text of a file that has statements by their names, written by a module."""
+    title = f"-- Written by `python -m {by}`, from the tables and statements of that module.\n"
+    text = title + "".join(f"\n{HEADING}{name}\n{sql};\n" for name, sql in known.items())
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 if __name__ == "__main__":

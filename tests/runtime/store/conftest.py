@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +12,10 @@ import pytest
 
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
+from tests.postgres import fresh_schema, shared_server
+from tests.runtime.store.sharing import SHARED, Shared
+from tests.simulator.server import Server
+from tests.simulator.shared_store import SharedStore
 
 
 @pytest.fixture
@@ -26,13 +30,18 @@ def new_store(tmp_path: Path) -> Path:
     return tmp_path / "new.db"
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "simulated server", "postgresql"])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
-    """Makes empty stores: both kinds go through the same cases."""
+    """Makes empty stores: all kinds go through the same cases."""
     with ExitStack() as stores:
         names = count()
 
         def make() -> Store:
+            if request.param == "simulated server":
+                server = stores.enter_context(closing(Server(tmp_path / f"made-{next(names)}.db")))
+                return stores.enter_context(SharedStore(server))
+            if request.param == "postgresql":
+                return stores.enter_context(open_store(stores.enter_context(fresh_schema(shared_server()))))
             where = tmp_path / f"made-{next(names)}.db" if request.param == "file" else None
             return stores.enter_context(open_store(where))
 
@@ -41,8 +50,15 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture
 def store(make_store: Callable[[], Store]) -> Store:
-    """An empty store, in a file or in memory."""
+    """An empty store, of any kind."""
     return make_store()
+
+
+@pytest.fixture(params=SHARED)
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shared]:
+    """A server, for stores that daemons share: all kinds go through the same cases."""
+    with ExitStack() as stores:
+        yield SHARED[request.param](tmp_path, stores)
 
 
 NEXT = """

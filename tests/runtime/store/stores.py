@@ -105,7 +105,7 @@ from narval.runtime.store.open import open_store
 
 def turn(number, size=1):
     '''A turn that touches many tables, and can be checked to be whole.'''
-    batch = Batch()
+    batch = Batch(1)
     for at in range(size):
         eid = number * size + at + 1
         batch.elements.append(Added(Element(eid, b'<e>' + b'x' * 200 + b'</e>', 1.0, Origin(1, 's'))))

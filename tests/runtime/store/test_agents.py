@@ -152,6 +152,15 @@ def test_G1_the_home_has_an_agent_whose_id_is_its_own_and_stays(
     assert reopened(store, path).of().identity() == known._replace(name="ada")
 
 
+def test_another_agent_than_the_first_may_be_the_own_one_of_a_home(store: Store) -> None:
+    fill(store, *AGENTS)
+    assert (store.own, store.of().agent) == (HOME_AGENT, HOME_AGENT)
+    assert [store.of(number).is_own for number in AGENTS] == [True, False, False]
+    store.use_own(2)
+    assert store.of().identity() == AGENTS[2]
+    assert [store.of(number).is_own for number in AGENTS] == [False, True, False]
+
+
 def test_G1_no_two_agents_of_a_store_have_one_name(path: Path) -> None:
     with open_store(path) as store, pytest.raises(StoreError, match=r"UNIQUE"):
         store.commit(batch(2, agents=[AgentRow(2, "0" * 32, store.of().identity().name)]))

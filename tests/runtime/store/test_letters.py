@@ -19,7 +19,8 @@ def test_G25_messages_are_there_until_they_are_taken(store: Store) -> None:
     letters = store.letters
     assert letters.messages(2) == [*sent, message(2, 3, 1)]
     assert letters.messages(1) == []
-    assert letters.waiting() == [WaitingRow(2, 1, 3, 24, 1.0), WaitingRow(2, 3, 1, 4, None)]
+    assert sorted(letters.waiting()) == [WaitingRow(2, 1, 3, 24, 1.0, 3), WaitingRow(2, 3, 1, 4, None, 1)]
+    assert letters.messages_of({1, 2}) == letters.messages(2)
     store.commit(batch(2, taken=[TakenRow(2, 1, 2)]))
     assert letters.messages(2) == [sent[2], message(2, 3, 1)]
     assert letters.taken(2) == [TakenRow(2, 1, 2)]

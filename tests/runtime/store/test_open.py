@@ -51,8 +51,9 @@ def test_a_url_may_name_the_file(path: Path) -> None:
         ("sqlite://", "expected the URL of a file"),
         ("sqlite:///:memory:", "expected the URL of a file"),
         ("://", "expected a path or a database URL"),
-        ("nosuch://somewhere/store", "the store failed"),
-        ("mysql+pymysql://somewhere/store", "the store failed"),
+        ("nosuch://somewhere/store", "expected a path or a database URL"),
+        ("mysql+pymysql://me:secret@somewhere/store", r"postgresql://me@host/narval, got: mysql.*me:\*\*\*@"),
+        ("postgresql://somewhere/store?nosuch=1", "one that libpq does not read"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_refused(where: str, message: str) -> None:

@@ -25,6 +25,7 @@ WHOLE = {
     "agents": {"SCAN agents"},
     "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
     "waiting messages": {"SCAN messages"},
+    "stray messages": {"SCAN messages", "USE TEMP B-TREE FOR ORDER BY"},  # where a store is shared
     "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},

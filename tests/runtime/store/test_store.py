@@ -118,7 +118,7 @@ def test_no_entry_behind_the_line_is_dropped(store: Store) -> None:
 
 def test_several_batches_are_one_commit(store: Store) -> None:
     store.commit(
-        batch(journal=[entry(1, 1)], runs=[running(1)]), Batch(), batch(runs=[running(1, state="end")])
+        batch(journal=[entry(1, 1)], runs=[running(1)]), Batch(1), batch(runs=[running(1, state="end")])
     )
     assert store.of().runs() == [running(1, state="end")]
     assert len(list(store.of().journal(1))) == 1
@@ -126,14 +126,14 @@ def test_several_batches_are_one_commit(store: Store) -> None:
 
 def test_a_batch_knows_whether_it_is_empty() -> None:
     for slot in SLOTS:
-        filled = Batch()
+        filled = Batch(1)
         assert not filled
         getattr(filled, slot).append(1)
         assert filled
 
 
 def test_each_change_of_memory_has_its_slot() -> None:
-    filled = Batch()
+    filled = Batch(1)
     new = added(3)
     for change in (
         new,

@@ -1,0 +1,1 @@
+"""Stores that several daemons share: PostgreSQL, and which daemon may work on which agent."""
