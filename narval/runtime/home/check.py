@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from narval.definitions import kinds
+from narval.definitions.action.definition import Action
 from narval.definitions.kinds import ASKING
 from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.people.approvals import doubts_of_rules
@@ -22,7 +23,9 @@ from narval.runtime.home.agents.folders import (
     paths_of,
     read_folders,
     too_many_definitions,
+    unfollowed,
 )
+from narval.runtime.home.agents.followed import read_followed
 from narval.runtime.home.found_files import files_of, is_module, read_file
 from narval.runtime.home.home import Home
 from narval.runtime.home.loaded import parse_file
@@ -32,6 +35,7 @@ from narval.runtime.home.people_file import PEOPLE_FILE, place_of_rule, read_peo
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings, parse_settings, read_settings
 from narval.runtime.store.open import look_into
+from narval.runtime.store.shared.drivers import driver_of
 from narval.runtime.system.cgroup import obstacle
 from narval.source.text import Source
 from narval.source.toml import TomlText
@@ -56,6 +60,11 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for found in libraries_of(home.path, loader, loaded, agents.values()):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
+        faults += _without_a_cluster(found.library, settings)
+    followed = {path for folder in agents.values() for path in folder.collections}
+    for collections in unfollowed(home.path, followed):
+        beneath = schemas if len(collections) > 1 else Schemas(None)
+        faults += read_followed(home.path, loader, collections, beneath, settings.own, starts=True).faults
     for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
@@ -63,6 +72,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += _unasked(
             home, [found.name for found in settings.services if found.table == "models" and found.asks]
         )
+    faults += _unusable_store(home, settings)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -78,6 +88,17 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     return sorted(set(kept))
 
 
+def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
+    """The fault of a store that cannot be opened whatever its server says: nothing is asked of that."""
+    if settings.store is None:
+        return
+    try:
+        driver_of(settings.store, "crash", 0.0).close()
+    except StoreError as error:
+        place = TomlText(Source(FILE, (home.path / FILE).read_bytes())).value("store")
+        yield Fault(FILE, *place, f"store: {error}")
+
+
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
     """Warnings about language models, where there is no work by which somebody is asked after an answer."""
     for name in models:
@@ -85,6 +106,15 @@ def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
         why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
         message = f"models.{name}: {why}; take what ships: narval take recipes/model.xml"
         yield Fault(FILE, *place, message, warning=True)
+
+
+def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
+    """Warnings about actions that run on a cluster, where the settings name none."""
+    for found in library:
+        if isinstance(found, Action) and found.where == "cluster" and not settings.cluster:
+            waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
+            message = f'{waits}; write cluster = "local", or the address of a scheduler'
+            yield Fault(found.path, found.line, 1, message, warning=True)
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:

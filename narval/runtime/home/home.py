@@ -12,12 +12,13 @@ import shlex
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
 
@@ -34,17 +35,20 @@ _LONGEST_SOCKET = 107
 class Holder(msgspec.Struct, frozen=True):
     """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
 
-    A daemon holds it until it is stopped; any other program until what it was asked to do is done.
+    A daemon holds it until it is stopped; any other program until what it was asked to do is done. A daemon
+    that is a standby waits for the end of another one of this home, on another machine.
     """
 
     pid: int = 0
     since: float = 0.0
     is_daemon: bool = False
+    is_standby: bool = False
 
     def __str__(self) -> str:
         if not self.pid:
             return "another program"
-        return f"program {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        what = "a standby, program" if self.is_standby else "program"
+        return f"{what} {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class Home:
@@ -115,8 +119,9 @@ class Home:
     # --- one holder -----------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, *, as_daemon: bool = False) -> Iterator[None]:
-        """Hold the home while inside. Raises HomeHeldError, which says who holds it.
+    def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[[bool], None]]:
+        """Hold the home while inside: a function that notes if this is a standby. Raises HomeHeldError, which
+        says who holds it.
 
         The operating system lets go of the lock when its holder dies, however it dies.
         """
@@ -129,9 +134,10 @@ class Home:
             # A program that only looks holds it for a moment: see `holder`.
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):
                 raise self.held_by(_read_holder(handle))
-            _write(handle, msgspec.json.encode(Holder(os.getpid(), time.time(), as_daemon)))
+            holder = Holder(os.getpid(), time.time(), as_daemon)
+            _write(handle, msgspec.json.encode(holder))
             try:
-                yield
+                yield lambda now: _write(handle, msgspec.json.encode(replace(holder, is_standby=now)))
             finally:
                 _write(handle, b"")
         finally:

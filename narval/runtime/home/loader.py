@@ -17,6 +17,8 @@ from narval.runtime.home.agents.collections import Collection, CollectionRead, j
 from narval.runtime.home.loaded import FileState
 from narval.runtime.home.loaded import Loaded as Loaded
 from narval.runtime.home.modules import Imported
+from narval.runtime.home.schemas import SHOWN as SCHEMAS
+from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settlement import Settlement
 from narval.runtime.home.shipped import is_shipped, shipped_modules
 from narval.runtime.home.versions import Fallback, GoodVersion, GoodVersions
@@ -35,6 +37,8 @@ class Loader:
         self._read: dict[str, CollectionRead] = {}
         """The collections as they were read this time."""
         self._followed: dict[tuple[str, ...], Followed] = {}
+        self._schemas: dict[str, Schemas] = {}
+        """The schemas of collections, as they were read last."""
 
     def load(self, collections: tuple[str, ...] = HOME_ALONE) -> Loaded:
         """Read all files anew, those of the home first, and settle which of them are good."""
@@ -52,6 +56,14 @@ class Loader:
                 self._read[within] = self._collections[within].read()
         followed = self._followed.setdefault(collections, Followed(self._fallback))
         return followed.settled([self._read[within] for within in collections])
+
+    def schemas(self, within: str) -> Schemas | None:
+        """The schemas of a collection as they are now; None where it has none."""
+        folder = self._home / within / SCHEMAS if self._home is not None else None
+        if folder is None or not folder.is_dir():
+            return None
+        found = self._schemas[within] = Schemas(folder, self._schemas.get(within), shown=f"{within}{SCHEMAS}")
+        return found
 
     def forget_fallback(self) -> None:
         """Go by what this loader has read from now on: the store is of one thread."""

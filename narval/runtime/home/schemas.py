@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from copy import copy
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ class Schemas:
         self._good = before._last_good() if before is not None else {}
         self._read: dict[str, Any] = {}
         self._faults: dict[str, Fault] = {}
+
+    def over(self, beneath: Schemas) -> Schemas:
+        """The same, for which others count for elements of which it has none."""
+        made = copy(self)
+        made._beneath = beneath
+        return made
 
     @property
     def digest(self) -> str:

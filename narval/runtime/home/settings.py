@@ -8,20 +8,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from narval.errors import Fault, SettingsError
 from narval.runtime.home.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
 from narval.runtime.home.agents.webhooks import HOOKS, Webhook, read_hooks
+from narval.runtime.home.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings, read_address, read_table
 from narval.runtime.home.outside.services import SERVICE_TABLES, Service, read_services
 from narval.runtime.home.outside.sources import SOURCES, FlowSource, read_sources
-from narval.runtime.home.toml import Reader, TomlFile, count, duration, one_of, or_none, size, text, zone
+from narval.runtime.home.toml import (
+    Reader,
+    TomlFile,
+    count,
+    duration,
+    flag,
+    one_of,
+    or_none,
+    size,
+    text,
+    zone,
+)
 from narval.source.text import Source
 
 FILE = "etc/narval.toml"
 
-AT_START = ("timezone", "durability", "store", "forget_after", "work_kept")
+AT_START = ("timezone", "durability", "store", "store_patience", "listen", "forget_after", "work_kept")
 """Settings that a running daemon does not take over when the file is changed: its next start does."""
 
 
@@ -52,7 +65,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     for `worker_idle` seconds ends; `folders` are those that transforms may read (N32), and `transform_memory`
     is how many bytes one may add to its worker; `fetch_allow` are the places inside that actions may fetch,
     and `services` those outside that they may ask by name;
-    `worker_memory` is how many a worker may add to what it has when it starts (None: as many as there are).
+    `worker_memory` is how many a worker may add to what it has when it starts (None: as many as there are);
+    `cluster` is where heavy calls are answered.
     """
 
     threads: int = min(32, 4 + (os.cpu_count() or 1))
@@ -65,6 +79,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[Service, ...] = ()
     transform_memory: int = 1024 * 1024 * 1024
     worker_memory: int | None = None
+    cluster: ClusterSettings = ClusterSettings()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,12 +87,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `name`: how the agent is called. `timezone`: the zone of its calendar (IANA; None: that of the machine).
     `durability`: what confirmed work survives, a `crash` of the daemon or a loss of `power`. `store`: the URL
-    of its database (None: SQLite in `var/store.db`). `call_timeout`: how long a call may take that says
-    nothing of its own. `threads`, `workers`: how many calls run at once there (as the machine has processors,
+    of its database (None: SQLite in `var/store.db`); `store_patience`: how long a daemon waits for a server
+    that does not answer (None: for ever). `listen`: daemons of one database tell one another of
+    messages at once; else each finds them within a heartbeat. `call_timeout`: how long a call may take that
+    says nothing of its own. `threads`, `workers`: how many calls run at once there (as the machine has them,
     unless told). `idle_after`: how long an agent besides the home's own stays in memory with nothing to do;
     `active_memory`: how many bytes all of them may take (G6; None: half of the machine's).
     `worker_memory`: how many bytes a worker may take beyond what it starts with (None: all
-    there are). `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
+    there are). `cluster`: where heavy calls are answered, a scheduler of dask or `local` (G65);
+    `cluster_certificates`: the folder of the certificates for it; `cluster_workers`, `cluster_resources`:
+    those of a local one; `cluster_memory`: how many bytes of results may wait to be recorded (G72).
+    `stop_grace`: how long calls may go on when the daemon stops. `forget_after`: how long an
     element that nobody used, or a run that is over, is kept (None: for ever);
     `work_kept`: how long at least an item of work that is over (P38). `turn_limit`: how many events a
     turn takes. `history_entries`: how many entries a run that goes on for long keeps of its history.
@@ -95,10 +115,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     timezone: str | None = None
     durability: Literal["crash", "power"] = "crash"
     store: str | None = None
+    store_patience: float | None = None
+    listen: bool = True
     call_timeout: float = 300.0
     threads: int = CallLimits().threads
     workers: int = CallLimits().workers
     worker_memory: int | None = None
+    cluster: str = ""
+    cluster_certificates: str = ClusterSettings().certificates
+    cluster_workers: int = ClusterSettings().workers
+    cluster_memory: int = ClusterSettings().memory
+    cluster_resources: Mapping[str, float] = MappingProxyType({})
     stop_grace: float = 10.0
     idle_after: float = 60.0
     active_memory: int | None = None
@@ -153,6 +180,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             threads=self.threads,
             workers=self.workers,
             worker_memory=self.worker_memory,
+            cluster=ClusterSettings(
+                address=self.cluster,
+                certificates=self.cluster_certificates,
+                workers=self.cluster_workers,
+                memory=self.cluster_memory,
+                resources=tuple(self.cluster_resources.items()),
+            ),
             folders=self.xslt_folders,
             fetch_allow=self.fetch_allow,
             services=self.services,
@@ -176,10 +210,15 @@ def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
     services = read_services(file)
+    if values.get("cluster", LOCAL) not in ("", LOCAL) and not values.get("cluster_certificates"):
+        needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
+        file.note(("cluster",), f"cluster: expected {needed}, found none")
     if file.faults:
         return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
+    if certificates := values.get("cluster_certificates"):
+        values["cluster_certificates"] = os.path.normpath(home / certificates)
     plain = {name: value for name, value in values.items() if name not in SERVICE_TABLES}
     tables = {AGENT: own, MAIL: mail, SOURCES: sources, HOOKS: hooks, "services": services}
     return Settings(**{**plain, **tables}), []
@@ -225,6 +264,12 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _folder(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a folder, or none")
+    return value
+
+
 def _places(value: object) -> tuple[str, ...]:
     from narval.runtime.system.fetch import Grant  # here: most homes grant nothing, and start without it
 
@@ -236,11 +281,17 @@ def _places(value: object) -> tuple[str, ...]:
 
 
 def _url(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"(?:sqlite|postgresql)(?:\+\w+)?://\S*", value):
-        raise ValueError(
-            "the URL of a database, such as postgresql+psycopg://user@host/narval, or none at all"
-        )
+    if not isinstance(value, str) or not _is_url(value):
+        raise ValueError("the URL of a database, such as postgresql://user@host/narval, or none at all")
     return value
+
+
+def _is_url(text: str) -> bool:
+    try:
+        port = urlsplit(text).port
+    except ValueError:
+        return False
+    return port != 0 and re.fullmatch(r"(?:sqlite|postgresql)(?:\+\w+)?://\S*", text) is not None
 
 
 def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
@@ -257,10 +308,17 @@ READERS: Mapping[str, Reader] = {
     "timezone": or_none(zone),
     "durability": one_of("crash", "power"),
     "store": or_none(_url),
+    "store_patience": or_none(duration),
+    "listen": flag,
     "call_timeout": duration,
     "threads": count(1_000_000),
     "workers": count(1_000_000),
     "worker_memory": or_none(size),
+    "cluster": read_address,
+    "cluster_certificates": _folder,
+    "cluster_workers": count(1000),
+    "cluster_memory": size,
+    "cluster_resources": read_table,
     "stop_grace": duration,
     "idle_after": duration,
     "active_memory": or_none(size),

@@ -10,6 +10,7 @@ from typing import Any
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
+from narval.source.secrets import without_secrets
 from narval.source.text import Source
 from narval.source.toml import Path as Inner
 from narval.source.toml import TomlText
@@ -71,7 +72,8 @@ class TomlFile:
             except ValueError as error:
                 inner = error.at if isinstance(error, InnerError) else ()
                 found = _within(value, inner)
-                self.note((*at, *inner), f"{shown}: expected {error}, found {found!r:.80}", of_value=True)
+                told = without_secrets(f"{found!r}")[:80]
+                self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
         return values
 
     def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:

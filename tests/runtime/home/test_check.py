@@ -219,6 +219,20 @@ def test_N13_a_recipe_that_can_only_call_itself_is_warned_of(home: Home) -> None
     assert "recipe 'w.a' can only call itself (w.a → w.b → w.a)" in warned[1].message
 
 
+def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(home: Home) -> None:
+    _write(
+        home.modules / "far.py",
+        'from narval import action\n\n@action(runs="cluster")\ndef f(): return None\n',
+    )
+    (warned,) = check_home(home)
+    assert (warned.path, warned.line, warned.warning) == ("modules/far.py", 4, True)
+    assert warned.message.startswith(
+        "f: its calls wait for a cluster, and etc/narval.toml names none; write "
+    )
+    _write(home.settings, 'cluster = "local"\n')
+    assert check_home(home) == []
+
+
 def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_path: Path) -> None:
     _write(tmp_path / "away/talk/__init__.py", "from .words import WORD\n")
     _write(tmp_path / "away/talk/words.py", "WORD = 1\n")

@@ -52,6 +52,11 @@ def test_every_setting_is_read() -> None:
         call_timeout = "2m"
         threads = 3
         workers = 2
+        cluster = "tls://head.example.org:8786"
+        cluster_certificates = "etc/tls"
+        cluster_workers = 3
+        cluster_memory = "1G"
+        cluster_resources = {GPU = 1}
         stop_grace = 0
         forget_after = "30d"
         work_kept = "90d"
@@ -76,6 +81,11 @@ def test_every_setting_is_read() -> None:
         call_timeout=120.0,
         threads=3,
         workers=2,
+        cluster="tls://head.example.org:8786",
+        cluster_certificates="/home/etc/tls",
+        cluster_workers=3,
+        cluster_memory=1 << 30,
+        cluster_resources={"GPU": 1.0},
         stop_grace=0.0,
         forget_after=2592000.0,
         work_kept=7776000.0,
@@ -138,6 +148,9 @@ def test_an_empty_text_stands_for_nothing() -> None:
             "1:8: name: expected the name of an agent, a lower-case letter and up to 62 more, digits",
         ),
         ("name = 'Ada'", "1:8: name: expected the name of an agent"),
+        ("cluster = 'tcp://head:8786'", '1:11: cluster: expected "local", the address of a scheduler'),
+        ("cluster = 'tls://head:8786'", "1:1: cluster: expected cluster_certificates beside it, a folder of"),
+        ("cluster_resources = { GPU = 0 }", "1:21: cluster_resources: expected names with numbers"),
         (
             "call_timeout = 5\n\n[agent]\nweigth = 3",
             "4:1: unknown setting 'agent.weigth'; did you mean 'weight'?",
@@ -219,7 +232,8 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     assert parsed(text) == Settings()
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
-    usual = Settings(threads=settings.threads, workers=settings.workers)  # these depend on the machine
+    of_the_machine = {name: getattr(settings, name) for name in ("threads", "workers", "cluster_workers")}
+    usual = Settings(**of_the_machine)
     without = msgspec.structs.replace(
         settings, agent=usual.agent, mail=None, sources={}, hooks={}, services=()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,13 @@ import msgspec
 from narval.definitions.library import Library
 from narval.errors import Fault, RequestError, SurroundingsError
 from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.followed import read_followed
 from narval.runtime.home.agents.settings import (
+    AGENT_FILE,
     COLLECTIONS,
     HOME_COLLECTION,
     OWN,
+    PUBLISHED_MARK,
     AgentSettings,
     CollectionsOf,
     Given,
@@ -31,8 +34,6 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import SHOWN as SCHEMAS
 from narval.runtime.home.schemas import Schemas
 from narval.source.text import Source
-
-AGENT_FILE = "agent.toml"
 
 
 class AgentFolder(msgspec.Struct, frozen=True):
@@ -101,8 +102,7 @@ def make_folder(home: Path, name: str, collections: list[str]) -> None:
 
     Raises RequestError where that cannot be, SurroundingsError where the folder cannot be written.
     """
-    text = f"collections = {json.dumps([*collections, OWN])}\n"
-    shown = f"{AGENTS}/{name}"
+    text, shown = collections_text(collections), f"{AGENTS}/{name}"
     try:
         agent_name(name)
     except ValueError as error:
@@ -119,6 +119,11 @@ def make_folder(home: Path, name: str, collections: list[str]) -> None:
         raise SurroundingsError(f"expected to make the folder {shown}: {error}") from error
 
 
+def collections_text(collections: list[str]) -> str:
+    """The settings of an agent that follows these collections, and its own definitions."""
+    return f"collections = {json.dumps([*collections, OWN])}\n"
+
+
 def too_many_definitions(library: Library, settings: AgentSettings, shown: str) -> list[Fault]:
     """The fault of an agent that follows more definitions than it may (G16), in the file of its settings."""
     count, most = len(library), settings.definitions
@@ -130,7 +135,7 @@ def too_many_definitions(library: Library, settings: AgentSettings, shown: str) 
 
 def libraries_of(home: Path, loader: Loader, own: Loaded, agents: Iterable[AgentFolder]) -> Iterator[Loaded]:
     """All that the definitions of a home are in: what its own agent follows, its agents, and each collection
-    that nobody follows, beside the home's own.
+    that nobody follows, beside the home's own, but that in the place of the home's by itself.
     """
     yield own
     seen, followed = {id(own)}, set[str]()
@@ -139,21 +144,36 @@ def libraries_of(home: Path, loader: Loader, own: Loaded, agents: Iterable[Agent
         if id(folder.loaded) not in seen:
             seen.add(id(folder.loaded))
             yield folder.loaded
-    names = (name for name in names_in(home / COLLECTIONS) if name in CollectionsOf(home))
-    for path in (f"{COLLECTIONS}/{name}/" for name in names):
-        if path not in followed and all(not file.path.startswith(path) for file in own.files):
-            yield loader.following(("", path))
+    for collections in unfollowed(home, followed):
+        if all(not file.path.startswith(collections[-1]) for file in own.files):
+            yield loader.following(collections)
 
 
-def paths_of(home: Path, settings: AgentSettings, name: str = "") -> tuple[str, ...]:
-    """The collections that an agent follows, by their paths in the home; without a name the home's own."""
-    return tuple(_paths(home, settings, f"{AGENTS}/{name}/" if name else ""))
+def unfollowed(home: Path, followed: Container[str]) -> Iterator[tuple[str, ...]]:
+    """The collections in `collections/` whose paths are not among those followed, each as it would be: beside
+    the home's own, and one in the place of that by itself. Those that are published were checked before.
+    """
+    for name in names_in(home / COLLECTIONS):
+        path = f"{COLLECTIONS}/{name}/"
+        is_published = (home / path / PUBLISHED_MARK).is_file()
+        if name in CollectionsOf(home) and path not in followed and not is_published:
+            yield (path,) if name == HOME_COLLECTION else ("", path)
 
 
-def _paths(home: Path, settings: AgentSettings, own: str) -> Iterator[str]:
+def paths_of(
+    home: Path, settings: AgentSettings, name: str = "", home_collection: str = ""
+) -> tuple[str, ...]:
+    """The collections that an agent follows, by their paths in the home; without a name the home's own.
+
+    `home_collection` is the path of what it follows as the home's.
+    """
+    return tuple(_paths(home, settings, f"{AGENTS}/{name}/" if name else "", home_collection))
+
+
+def _paths(home: Path, settings: AgentSettings, own: str, home_collection: str) -> Iterator[str]:
     for collection in settings.collections:
         if collection == HOME_COLLECTION:
-            yield ""
+            yield home_collection
         elif collection != OWN:
             yield f"{COLLECTIONS}/{collection}/"
         elif own and any((home / own / part).is_dir() for part in (RECIPES, MODULES)):
@@ -176,7 +196,8 @@ def _read(
         given = before.given or None  # a file that said nothing, or was not there, is none to go on with
     settings = AgentSettings().with_given(given or {})
     collections = paths_of(home.path, settings, name)
-    loaded = loader.following(collections)
+    followed = read_followed(home.path, loader, collections, schemas, settings, starts=starts)
+    loaded, schemas = followed.loaded, followed.schemas
     if (path / SCHEMAS).is_dir():
         known = before.schemas if before is not None else None
         schemas = Schemas(path / SCHEMAS, known, beneath=schemas, shown=f"{shown}/{SCHEMAS}")
@@ -184,6 +205,10 @@ def _read(
     declared, wrong = read_memory(
         path / MEMORY, schemas, loaded.library, settings, starts=starts, shown=f"{shown}/{MEMORY}"
     )
+    if declared is not None and followed.declared:
+        declared = [*followed.declared, *declared]
+    elif followed.declared is None:
+        declared = None
     faults += too_many_definitions(loaded.library, settings, f"{shown}/{AGENT_FILE}")
-    all_faults = tuple(sorted({*faults, *wrong, *loaded.faults}))
+    all_faults = tuple(sorted({*faults, *wrong, *followed.faults}))
     return AgentFolder(name, given, collections, loaded, schemas, declared, all_faults)

@@ -50,8 +50,18 @@ Given = Mapping[str, Any]
 """The settings that a file says of an agent, by name."""
 
 
+AGENT_FILE = "agent.toml"
+"""The file of a folder of an agent that has its settings."""
+
+SETTINGS = "settings"
+"""The fact that a store has of an agent without a folder: the text of its settings, as that file has it."""
+
 COLLECTIONS = "collections"
 """The folder of a home that has collections besides its own."""
+
+
+PUBLISHED_MARK = ".published"
+"""The file of a folder in it that says that narval wrote it from its store, and which version it is."""
 
 
 class CollectionsOf:
@@ -63,6 +73,13 @@ class CollectionsOf:
     def __contains__(self, name: object) -> bool:
         """True of the name of a folder in `collections/`."""
         return isinstance(name, str) and bool(NAME.fullmatch(name)) and (self._folder / name).is_dir()
+
+
+class AnyCollection:
+    """The collections of any home: every name is among them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 class Receives(msgspec.Struct, frozen=True):
@@ -119,6 +136,13 @@ def read_agent_file(path: Path, shown: str, known: Container[str]) -> tuple[Give
 def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings that a text of TOML says, or all that is wrong with it."""
     return _given(TomlFile(source), known)
+
+
+def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
+    """The settings of an agent that any daemon of a store may have, or all that is wrong with them: which
+    collections there are is found out where the agent is at work.
+    """
+    return _given(TomlFile(Source(AGENT_FILE, text.encode())), AnyCollection())
 
 
 def _given(file: TomlFile, known: Container[str]) -> tuple[Given | None, list[Fault]]:
