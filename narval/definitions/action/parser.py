@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from narval.definitions.action.definition import DECLARATION, Action, ActionDeclaration, Input, Output, Where
 from narval.definitions.action.rendering import render
+from narval.definitions.action.resources import Resources, read_resources, resources_of
 from narval.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.definitions.reading import vocabulary
 from narval.definitions.reading.patterns import Patterns
@@ -42,6 +43,9 @@ from narval.memory.patterns.pattern import compile_pattern
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
+PLACES = (*RUNS, "cluster")
+"""The places where a function that is no coroutine may run."""
+
 MODULE_WORDS: Words = {
     **COMMON,
     "module": Word(
@@ -53,12 +57,13 @@ MODULE_WORDS: Words = {
             "name": Attribute(vocabulary.name, required=True),
             "group": Attribute(vocabulary.name),
             "func": Attribute(vocabulary.identifier, required=True),
-            "runs": Attribute(vocabulary.one_of("thread", "worker", "inline")),
+            "runs": Attribute(vocabulary.one_of(*PLACES)),
             "source": Attribute(vocabulary.yes_no),
             "pure": Attribute(vocabulary.yes_no),
             "describe": Attribute(vocabulary.anything),
             "outside": Attribute(vocabulary.yes_no),
             "model": Attribute(vocabulary.anything),
+            "resources": Attribute(read_resources),
         },
         ("description", "input", "output"),
     ),
@@ -126,6 +131,7 @@ class _ActionMaker:
             pure=declaration.pure,
             describe=self._sentence(declaration, place, decorator),
             model=declaration.model or "",
+            resources=self._resources(declaration, place),
         )
         self.add(action, function, declaration.runs, declaration.source, declaration.outside, place)
 
@@ -145,6 +151,8 @@ class _ActionMaker:
         defined, _ = definition_of(self.source, action.function, function)
         self._parameters(action, function, defined)
         where = self._where(function, runs, source, action.pure, defined)
+        if action.resources and where != "cluster":
+            self._fault(place, 'resources: only calls on a cluster have any; add runs="cluster"')
         if outside and action.pure:
             self._fault(place, "what a pure action does is seen nowhere; leave out pure, or outside")
         if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
@@ -238,6 +246,13 @@ class _ActionMaker:
         _check_sentence(patterns, (slot.id for slot in declaration.inputs if isinstance(slot, Input)))
         return template
 
+    def _resources(self, declaration: ActionDeclaration, place: Place) -> Resources:
+        try:
+            return resources_of(declaration.resources or {})
+        except ValueError as error:
+            self._fault(place, f"@action: resources: expected {error}, found {declaration.resources!r:.80}")
+            return ()
+
     # --- functions ----------------------------------------------------------------------------------------
 
     def _parameters(self, action: Action, function: Any, place: Place) -> None:
@@ -274,12 +289,14 @@ class _ActionMaker:
             wanted = "a source is an async generator: expected async def with a yield"
             unmarked = 'an async generator is a source: expected source=True (source="yes" in XML)'
             self._fault(place, wanted if source else unmarked)
-        if (message := misplaced_run(runs, generator or coroutine)) is not None:
+        if (message := misplaced_run(runs, generator or coroutine, PLACES)) is not None:
             self._fault(place, message)
         if pure and generator:
             self._fault(place, "a source looks outside, so it is not pure; leave pure out")
         if generator:
             return "source"
+        if runs == "cluster":
+            return "cluster"
         return "async" if coroutine else RUNS.get(runs or "thread", "thread")
 
 
@@ -344,6 +361,7 @@ class _Tree:
             pure=entry.get("pure", False),
             describe=template_in(reading, described := Patterns(reading), entry, "describe"),
             model=entry.get("model", ""),
+            resources=entry.get("resources", ()),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))
         runs, source, outside = entry.get("runs"), entry.get("source", False), entry.get("outside")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from narval.definitions.action.definition import Action, Input, Output
+from narval.definitions.action.resources import shown_resources
 
 
 def render(action: Action, runs: str | None, source: bool, outside: bool | None) -> bytes:
@@ -17,6 +18,8 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
             root.set(flag, "yes")
     if outside is not None:
         root.set("outside", "yes" if outside else "no")
+    if action.resources:
+        root.set("resources", shown_resources(action.resources))
     if action.model:
         root.set("model", action.model)
     if action.describe is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
@@ -52,10 +52,11 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
     return source.place(at), (start, at)
 
 
-def misplaced_run(runs: object, is_async: bool) -> str | None:
-    """The fault of a declaration's `runs`; None where it can be so."""
-    if runs not in (None, *RUNS):
-        return f"runs: expected thread, worker or inline, found {runs!r}"
+def misplaced_run(runs: object, is_async: bool, places: Collection[str] = tuple(RUNS)) -> str | None:
+    """The fault of a declaration's `runs`, which may be one of these places; None where it can be so."""
+    if runs not in (None, *places):
+        *others, last = places
+        return f"runs: expected {', '.join(others)} or {last}, found {runs!r}"
     if runs is not None and is_async:
         return f"runs={runs!r}: an async def runs in the loop itself; leave runs out"
     return None

@@ -21,13 +21,15 @@ Announce = Callable[[Callable[[], None]], None]
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The end of a call: its output elements, or why it failed, or that it was given up on request.
 
-    `value` is plain data: of a program its status and last lines, of a node's code its effects.
+    `value` is plain data: of a program its status and last lines, of a node's code its effects. `recorded` is
+    called when the end is recorded, or nobody wants it.
     """
 
     elements: list[OutputElement] = []
     problem: Failure | None = None
     abandoned: bool = False
     value: dict[str, Any] | None = None
+    recorded: Callable[[], None] | None = None
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -67,15 +69,24 @@ class RunningCall:
         self._done, self._announce = done, announce
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def is_announced(self) -> bool:
+        """True if it is recorded that the call begins, because it must not be made twice."""
+        return self._announce is not None
+
     def begin(
-        self, loop: asyncio.AbstractEventLoop, expire: Callable[[RunningCall], None], go: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        expire: Callable[[RunningCall], None] | None,
+        go: Callable[[], None],
     ) -> None:
         """Call `go`, which does the work: at once, or when the call has been announced.
 
         The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
+        Without `expire` somebody else keeps it.
         """
         self.begun = True
-        if self.call.timeout is not None:
+        if self.call.timeout is not None and expire is not None:
             self.call.start_clock(time.time())
             self._timer = loop.call_later(self.call.timeout, expire, self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from narval.runtime.calls.backend import Backend, RunningCall
 from narval.runtime.calls.context import Where
@@ -14,18 +15,25 @@ from narval.runtime.calls.threads import Threads
 from narval.runtime.calls.workers.pool import Workers
 from narval.runtime.home.settings import CallLimits
 
+if TYPE_CHECKING:
+    from narval.runtime.calls.cluster.backend import Cluster
+
 
 class Backends:
-    """Threads, worker programs, coroutines of the loop, and programs of the operating system."""
+    """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: CallLimits, programs: ProgramBackend | None
     ) -> None:
         self.loop = loop
-        self.threads, self.workers = Threads(loop, limits.threads), Workers(loop, limits)
-        self.coroutines = Coroutines(loop, limits.patience)
         self.programs = programs or ProgramBackend(loop)
-        self._all: tuple[Backend, ...] = (self.threads, self.workers, self.coroutines, self.programs)
+        self.threads = Threads(loop, limits.threads)
+        self.workers = Workers(loop, limits, self.programs.reaper)
+        self.coroutines = Coroutines(loop, limits.patience)
+        self.cluster: Cluster | None = None
+        """None until a call is to go there."""
+        self._limits, self._is_shared = limits, _is_not_shared
+        self._all: list[Backend] = [self.threads, self.workers, self.coroutines, self.programs]
         self._by_where: dict[Where, Backend] = {
             "thread": self.threads,
             "worker": self.workers,
@@ -38,15 +46,27 @@ class Backends:
 
     def of(self, where: Where) -> Backend:
         """The backend that answers calls of that place; those inline have none."""
+        if where == "cluster" and self.cluster is None:
+            self._make_cluster()
         return self._by_where[where]
+
+    def _make_cluster(self) -> None:
+        from narval.runtime.calls.cluster.backend import Cluster  # here: few homes have one
+
+        self.cluster = Cluster(self.loop, self._limits, self.programs)
+        self.cluster.share(self._is_shared)
+        self._by_where["cluster"] = self.cluster
+        self._all.insert(0, self.cluster)
 
     def share(self, is_shared: Callable[[], bool]) -> None:
         """Let no agent have all threads or workers while `is_shared` says that there are others."""
-        self.threads.share(is_shared)
-        self.workers.share(is_shared)
+        self._is_shared = is_shared
+        for backend in self._all:
+            if isinstance(backend, QueuedBackend):
+                backend.share(is_shared)
 
     def waits_for(self, running: RunningCall) -> str:
-        """The reason why a call that has not begun waits for a place; "" of one that takes none."""
+        """The reason why a call waits for a place; "" of one that has, or takes, none."""
         backend = self.of(running.call.target.where)
         return backend.waits_for(running) if isinstance(backend, QueuedBackend) else ""
 
@@ -62,10 +82,17 @@ class Backends:
 
     def limit(self, limits: CallLimits) -> None:
         """Keep to other limits from now on; calls under way go on."""
+        self._limits = limits
         self.threads.limit(limits.threads)
         self.workers.limit(limits)
+        if self.cluster is not None:
+            self.cluster.limit(limits)
 
     async def close(self) -> None:
         """Stop everything that can be stopped; nothing is answered any more."""
         for backend in self._all:
             await backend.close()
+
+
+def _is_not_shared() -> bool:
+    return False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from narval.definitions.action.resources import Resources
 from narval.definitions.wall import zone_named
 from narval.engines.commands import Program
 from narval.errors import RequestError
@@ -24,7 +25,7 @@ from narval.runtime.system.zone import machine_zone
 if TYPE_CHECKING:
     from narval.runtime.system.fetch import Fetched
 
-Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script"]
+Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script", "cluster"]
 Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
@@ -68,6 +69,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     worker reads the file. `runner` is the
     module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
     inputs, in declaration order, and `lists` those that take a list. A `pure` one touches nothing outside.
+    `resources` are those that it needs of a worker of the cluster.
     """
 
     action: str = ""
@@ -81,6 +83,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[str, ...] = ()
     lists: frozenset[str] = frozenset()
     pure: bool = False
+    resources: Resources = ()
 
 
 _NO_TARGET = Target()
@@ -104,7 +107,8 @@ class CallContext(msgspec.Struct, eq=False):
     For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
     of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
     caller. `program` is run where the call is of a program; `payload` is plain data for the `runner` of the
-    target; `fetch_allow` are the places inside that it may fetch, `services` those outside that it may ask.
+    target; `fetch_allow` are the places inside that it may fetch, `services` those outside that it may ask;
+    `has_begun` says that it must not be made twice, and was begun before the daemon's last start.
     """
 
     id: str
@@ -128,6 +132,7 @@ class CallContext(msgspec.Struct, eq=False):
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
     agent: str = ""
+    has_begun: bool = False
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the work is; surfaces show the last report."""

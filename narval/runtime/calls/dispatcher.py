@@ -171,7 +171,7 @@ class Dispatcher:
         elif child is not None or self.in_flight.has(id):
             return  # it goes on by itself
         else:
-            is_lost = call.begun and call.kind != SEND  # what was sent is known
+            is_lost = call.begun and call.kind != SEND and not self.targets.outlives(run, call)
             if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -234,8 +234,8 @@ class Dispatcher:
     ) -> CallContext:
         made = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
         family = run.eid if run.caller is None else self._agent.runs.top(run)
-        clock, agent = self._executor.clock, self.identity.name
-        return CallContext(*made, target, inputs, clock, timeout, family, call.program, payload, agent=agent)
+        by = (self._executor.clock, timeout, family, call.program, payload)
+        return CallContext(*made, target, inputs, *by, agent=self.identity.name, has_begun=call.begun)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.conversion import answer_at_once, answer_within
 from narval.runtime.calls.places import Places
 from narval.runtime.calls.programs.backend import ProgramBackend
-from narval.runtime.calls.simulated_sleep import SimulatedSleeps
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock, RunClock, SimulatedClock, SystemClock
+from narval.runtime.system.simulated_sleep import SimulatedSleeps
 
 Done = Callable[[Outcome], None]
 

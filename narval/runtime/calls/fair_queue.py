@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterator
+from itertools import chain
 
 from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
 
@@ -31,6 +32,13 @@ class FamilyQueue:
     def add(self, running: RunningCall) -> None:
         """Add a call behind those of its family."""
         self._families.setdefault(running.call.family, OrderedDict())[running] = None
+
+    def __iter__(self) -> Iterator[RunningCall]:
+        return chain.from_iterable(self._families.values())
+
+    def first(self) -> RunningCall:
+        """The call whose turn it is."""
+        return next(iter(next(iter(self._families.values()))))
 
     def next(self) -> RunningCall:
         """Remove and return the call whose turn it is; then it is the next family's turn."""
@@ -59,6 +67,9 @@ class FairQueue:
     def __len__(self) -> int:
         return self._count
 
+    def __iter__(self) -> Iterator[RunningCall]:
+        return chain.from_iterable(self._agents.values())
+
     def add(self, running: RunningCall) -> None:
         """Add a call behind those of its agent and family."""
         self._agents.setdefault(running.call.agent, FamilyQueue()).add(running)
@@ -67,6 +78,10 @@ class FairQueue:
     def has_but(self, agents: Container[str]) -> bool:
         """True if some call waits that is of none of these agents."""
         return any(agent not in agents for agent in self._agents)
+
+    def first(self, but: Container[str] = ()) -> RunningCall:
+        """The call whose turn it is among those of other agents than these."""
+        return next(calls for agent, calls in self._agents.items() if agent not in but).first()
 
     def next(self, but: Container[str] = ()) -> RunningCall:
         """Remove and return the call whose turn it is among those of other agents than these; then it is the
@@ -108,7 +123,9 @@ class QueuedBackend(ABC):
         self._is_shared = is_shared
 
     def waits_for(self, running: RunningCall) -> str:
-        """The reason why a call that has not begun waits for a place."""
+        """The reason why a call waits for a place; "" of one that has begun."""
+        if running.begun:
+            return ""
         agent = running.call.agent
         if agent in self._full():
             most = self._most_of_one()

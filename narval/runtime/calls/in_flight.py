@@ -98,7 +98,7 @@ class CallsInFlight:
         """Have the executor answer a call. Raises what keeps it from being made."""
         asked = (run.eid, call.call, context.id)
         done = partial(self._done, *asked, finish)
-        announce = partial(self._announce, *asked) if call.on_restart == "error" else None
+        announce = partial(self._announce, *asked) if call.on_restart == "error" and not call.begun else None
         self._calls[context.id] = None
         if finish is not None:
             self._bound[context.id] = None
@@ -127,10 +127,10 @@ class CallsInFlight:
 
     def _done(self, run: int, call: str, id: str, finish: Finish | None, outcome: Outcome) -> None:
         if self._over is not None:
-            self._drop(id)
+            self._settle(id, outcome)
             return
         event = returned(call, outcome if finish is None else finish(outcome))
-        self._report(run, id, event, partial(self._drop, id))
+        self._report(run, id, event, partial(self._settle, id, outcome))
 
     async def _produced(self, run: int, call: str, id: str, elements: list[OutputElement]) -> None:
         """Tell of the elements of a source; it goes on when they are recorded (N36)."""
@@ -165,6 +165,12 @@ class CallsInFlight:
 
     def _reports(self) -> list[Delivery]:
         return [report for report in self._calls.values() if report is not None]
+
+    def _settle(self, id: str, outcome: Outcome) -> None:
+        """Forget a call whose outcome is recorded, or not wanted."""
+        if outcome.recorded is not None:
+            outcome.recorded()
+        self._drop(id)
 
     def _drop(self, id: str) -> None:
         self._calls.pop(id, None)

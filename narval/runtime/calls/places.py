@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from narval.runtime.calls.backend import ABANDONED, RunningCall
 from narval.runtime.calls.backends import Backends
@@ -25,6 +26,12 @@ class Places:
         """The agents that may have places free, while that is looked into."""
         self.queued = 0
         """The number of calls that wait."""
+
+    @property
+    def cluster(self) -> dict[str, Any] | None:
+        """The cluster as `status` shows it; None while no call has asked for it."""
+        cluster = self._backends.cluster
+        return cluster.shown() if cluster is not None else None
 
     def share(self, is_shared: Callable[[], bool]) -> None:
         """Let no agent have all threads or workers while `is_shared` says that there are others."""
@@ -77,8 +84,6 @@ class Places:
     def waits_for(self, running: RunningCall) -> str:
         """The reason why a call waits for a place; "" of one that does not."""
         agent = running.call.agent
-        if running.begun:
-            return ""
         if not self.has(running):
             return self._backends.waits_for(running)
         return f"{len(self._under_way[agent])} of {self._limits[agent]} calls of {agent} are under way"

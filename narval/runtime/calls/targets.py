@@ -92,6 +92,11 @@ class CallTargets:
             self._targets_asked_last[call.kind, call.name] = found
         return found
 
+    def outlives(self, run: Run, call: Call) -> bool:
+        """True if a call may have gone on without a daemon: on a cluster, where it is looked for (G69)."""
+        target = self.find(run, call)
+        return target is not None and target.where == "cluster"
+
     def function_of(self, run: Run, definition: Any) -> Any:
         """The function or class of code that modules declare, in the version that counts; or None."""
         return self._modules_of(run, definition).functions.get(key_of(definition))
@@ -145,7 +150,7 @@ class CallTargets:
             where = definition.where
             if where == "inline" and folder_of(definition.path):
                 where = "thread"  # the loop is of all agents: the home's own modules alone may keep it (G13)
-            code = self.code_of(run, definition) if where == "worker" else None
+            code = self.code_of(run, definition) if where in ("worker", "cluster") else None
         stub = self.stubs.get(definition.full_name)
         if stub is not None:
             function, where = stub, place_of_stub(stub)
@@ -161,6 +166,7 @@ class CallTargets:
             runner=runner,
             inputs=tuple(input.id for input in inputs),
             lists=frozenset(input.id for input in inputs if input.list),
+            resources=definition.resources if isinstance(definition, Action) else (),
             pure=stub is None and isinstance(definition, Action) and definition.pure,
         )
 

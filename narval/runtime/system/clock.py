@@ -36,8 +36,14 @@ class Jump(NamedTuple):
 class Clock(Protocol):
     """The clock of the runtime."""
 
+    is_simulated: bool
+    """True of one that is moved by its owner."""
+
     def now(self) -> float:
         """Seconds since 1970, UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that nobody can set, while the machine is awake."""
 
     def jump(self) -> Jump | None:
         """The jump of the clock since this was called last, or None."""
@@ -75,6 +81,8 @@ class SystemClock:
     them goes on in sleep, one does not, and neither can be set.
     """
 
+    is_simulated = False
+
     def __init__(
         self,
         wall: Callable[[], float] = time.time,
@@ -92,6 +100,10 @@ class SystemClock:
             return self._latest
         self._latest = wall
         return wall
+
+    def monotonic(self) -> float:
+        """Seconds that nobody can set, while the machine is awake."""
+        return self._awake()
 
     def jump(self) -> Jump | None:
         """The jump of the clock since this was called last, or None."""
@@ -113,12 +125,18 @@ class SimulatedClock:
     `start` is in seconds since 1970, a datetime, or its ISO 8601 text; without a zone it is UTC.
     """
 
+    is_simulated = True
+
     def __init__(self, start: float | datetime | str = 0.0) -> None:
         self._now = _seconds(start)
         self._jump: Jump | None = None
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """The same: nobody else sets it."""
         return self._now
 
     def advance(self, seconds: float) -> None:

@@ -117,6 +117,16 @@ def test_N33_where_an_action_runs_is_declared_on_it() -> None:
     assert actions_in(HEAD + '@action(runs="inline")\ndef f(): ...')["f"].where == "inline"
 
 
+def test_G65_an_action_of_a_cluster_says_what_it_needs_there() -> None:
+    written = actions_in(HEAD + '@action(runs="cluster", resources={"b": 0.5, "GPU": 1})\ndef f(): ...')["f"]
+    in_xml = actions_in(
+        'MODULE_XML = \'<action name="f" func="f" runs="cluster" resources="b=0.5 GPU=1"/>\'\ndef f(): ...'
+    )["f"]
+    for found in (written, in_xml):
+        assert (found.where, found.resources) == ("cluster", (("GPU", 1.0), ("b", 0.5)))
+        assert b'resources="GPU=1 b=0.5"' in found.xml
+
+
 def test_an_action_says_where_it_is() -> None:
     acknowledge = actions_in(DECORATED)["acknowledge"]
     assert (acknowledge.path, acknowledge.line, acknowledge.function) == (
@@ -297,8 +307,14 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
         ),
         (
             '@action(runs="process")\ndef f(): ...',
-            "3:1: runs: expected thread, worker or inline, found 'process'",
+            "3:1: runs: expected thread, worker, inline or cluster, found 'process'",
         ),
+        (
+            '@action(runs="cluster", resources={"GPU": 0})\ndef f(): ...',
+            "3:1: @action: resources: expected names with numbers",
+        ),
+        ('@action(resources={"GPU": 1})\ndef f(): ...', "3:1: resources: only calls on a cluster have any"),
+        ('@action(runs="cluster")\nasync def f(): ...', "3:1: runs='cluster': an async def runs in the loop"),
         ('@action(runs="worker")\nasync def f(): ...', "3:1: runs='worker': an async def runs in the loop"),
         (
             "@action(source=True)\nasync def f(): ...",

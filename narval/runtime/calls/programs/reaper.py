@@ -2,15 +2,18 @@
 
     python -I -S reaper.py OWNER LOCK FOLDER
 
-Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. When that ends, the
-daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left their group
-but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can wait for it.
-FOLDER has the control groups in which programs of the owner were counted (A19), which are removed then.
-It imports modules that Python has loaded anyway, and little more.
+Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. `=4711.5` is the
+moment of the monotonic clock until when the daemon is sure that its agents are its own: when it comes and no
+later one was told, all groups are ended at once, though the daemon may only have been stopped. When the input
+ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left
+their group but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can
+wait for it. FOLDER has the control groups in which programs of the owner were counted (A19), which are then
+removed. It imports modules that Python has loaded anyway, and little more.
 """
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import time
@@ -128,6 +131,10 @@ def _all() -> list[int]:
         return []
 
 
+def _is_readable(seconds: float) -> bool:
+    return bool(select.select([0], [], [], seconds)[0])
+
+
 def main(owner: str, lock: str, folder: str) -> None:
     """Wait until the daemon is gone, and end its programs."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -137,11 +144,19 @@ def main(owner: str, lock: str, folder: str) -> None:
 
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
     groups: set[int] = set()
-    rest = b""
-    while data := os.read(0, 65536):
+    rest, deadline = b"", None
+    while True:
+        if deadline is not None and not _is_readable(max(0.0, deadline - time.monotonic())):
+            end_groups(groups, 0.0)
+            groups, deadline = set(), None
+        if not (data := os.read(0, 65536)):
+            break
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+            if line[:1] == b"=":
+                deadline = float(line[1:])
+            else:
+                (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
         time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes no one
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()

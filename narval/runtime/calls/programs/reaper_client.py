@@ -35,14 +35,15 @@ class ReaperClient:
     """
 
     def __init__(self, store: str = "", folder: Path | None = None) -> None:
-        self._store = store or secrets.token_hex(8)
-        self.owner = f"{self._store}.{secrets.token_hex(8)}"
+        self.store, self.folder = store or secrets.token_hex(8), folder
+        self.owner = f"{self.store}.{secrets.token_hex(8)}"
         """This life of the daemon, as programs carry it in their environment."""
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
         self._gone: set[int] = set()
         self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
+        self._deadline = b""
 
     @property
     def pid(self) -> int | None:
@@ -53,13 +54,13 @@ class ReaperClient:
         """End the programs that the last daemon of this home has left, if its reaper was killed as well."""
         if self._lock is None or not self._lock.exists():
             return
-        former, own = f"{reaper.OWNER}={self._store}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
+        former, own = f"{reaper.OWNER}={self.store}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
         reaper.end_carriers(
             lambda environment: own not in environment and any(v.startswith(former) for v in environment)
         )
         _wait_for(self._lock)
         if folder := _groups_folder():
-            reaper.remove_groups(folder, f"{self._store}.")
+            reaper.remove_groups(folder, f"{self.store}.")
         with contextlib.suppress(OSError):
             self._lock.unlink()
 
@@ -68,11 +69,17 @@ class ReaperClient:
         if self._program is None:
             self._start()
 
+    def hold_until(self, moment: float) -> None:
+        """Have all groups be ended at a moment of the monotonic clock, unless a later one is told by then."""
+        self._deadline = b"=%f\n" % moment
+        if self._groups or self._gone:
+            self._report(self._deadline)
+
     def began(self, group: int) -> None:
         """Take note of a group of programs that was started."""
         self._groups.add(group)
         self._gone.discard(group)
-        self._report(b"+%d\n" % group)
+        self._report(self._deadline + b"+%d\n" % group)
 
     def ended(self, group: int) -> None:
         """Forget a group that is gone; the reaper learns it with the next one, or soon: to wake it costs."""
@@ -80,6 +87,18 @@ class ReaperClient:
         if not self._gone:
             asyncio.get_running_loop().call_later(_SOON, self._report, b"")
         self._gone.add(group)
+
+    def guard(self, group: int) -> None:
+        """Take note of a worker, which dies with the daemon by itself, but is not stopped with it: only where
+        groups are to be ended at a moment.
+        """
+        if self._deadline:
+            self.began(group)
+
+    def unguard(self, group: int) -> None:
+        """Forget a worker that is gone."""
+        if group in self._groups:
+            self.ended(group)
 
     def close(self) -> None:
         """Have the reaper end programs that have left their group, and then itself; it is the last call."""
@@ -117,6 +136,7 @@ class ReaperClient:
         )
         assert self._program.stdin is not None
         os.set_blocking(self._program.stdin.fileno(), False)
+        self._write(self._deadline)
         for group in self._groups:
             self._write(b"+%d\n" % group)
 

@@ -62,6 +62,11 @@ class Child:
         self._timers: list[asyncio.TimerHandle] = []
         self._watch = ProgramEnd(loop, self._program.pid, self._ended)
 
+    @property
+    def pid(self) -> int:
+        """The number of the program, and of the group that it leads."""
+        return self._program.pid
+
     def send(self, frame: bytes) -> None:
         """Send a frame, as fast as the child reads it."""
         self._requests.send(frame)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +15,9 @@ import msgspec
 from narval.engines.events import Failure, OutputElement
 from narval.errors import ActionError
 from narval.memory.elements.element import Element
-from narval.runtime.calls.context import Target
+from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.home.outside.services import Service
+from narval.runtime.system.clock import RunClock, SimulatedClock, SystemClock
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""
@@ -141,6 +143,19 @@ class FrameReader:
             at = end
         del self._bytes[:at]
         return bodies
+
+
+def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext:
+    """The call that a frame asks for, as it is answered here; `timeout` is in seconds, None for none."""
+    home = None if frame.home is None else Path(frame.home)
+    inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
+    caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
+    clock = RunClock(SystemClock() if frame.moment is None else SimulatedClock(frame.moment), frame.zone)
+    call = CallContext(
+        *caller, frame.target, inputs, clock, timeout, payload=frame.payload, agent=frame.agent
+    )
+    call.allow(frame.allowance.fetch, frame.allowance.services)
+    return call
 
 
 def packed_input(value: Element | list[Element] | None) -> Given | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from functools import partial
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from narval.engines.events import Failure
 from narval.runtime.calls.backend import Outcome, RunningCall
+from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.fair_queue import QueuedBackend
 from narval.runtime.calls.output_capture import log_print
 from narval.runtime.calls.workers.child import Child
@@ -31,14 +33,26 @@ from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import RunClock, SystemClock
 
 
+class WorkerGuard(Protocol):
+    """A guard of workers, which ends them with the daemon's lease: stopped, it cannot end them itself."""
+
+    def guard(self, group: int) -> None:
+        """Take note of a worker that was started."""
+
+    def unguard(self, group: int) -> None:
+        """Forget one that is gone."""
+
+
 class Workers(QueuedBackend):
     """At most `limits.workers` programs, each started when it is first needed."""
 
     given_up = 0
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limits: CallLimits, reaper: WorkerGuard | None = None
+    ) -> None:
         super().__init__("workers")
-        self._loop, self._limits = loop, limits
+        self._loop, self._limits, self._reaper = loop, limits, reaper
         self._starting: dict[Child, asyncio.TimerHandle] = {}
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: dict[Child, RunningCall] = {}
@@ -94,6 +108,8 @@ class Workers(QueuedBackend):
                 self._fail(Failure("no-worker", f"a worker cannot be started: {error}"))
                 continue
             self._children.add(child)
+            if self._reaper is not None:
+                self._reaper.guard(child.pid)
             limit = self._limits.worker_start
             self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
 
@@ -105,24 +121,12 @@ class Workers(QueuedBackend):
 
     def _send(self, child: Child, running: RunningCall) -> None:
         try:
-            child.send(pack(self._frame(running)))
+            child.send(pack(frame_of(running.call, self._limits)))
         except FrameError as error:
             del self._busy[child], self._children_by_call[running]
             self._set_free(child)
             running.answer(Outcome(problem=Failure(error.kind, str(error), final=error.final)))
             self._hand_out()
-
-    def _frame(self, running: RunningCall) -> CallFrame:
-        call, target = running.call, running.call.target
-        inputs = {id: packed_input(value) for id, value in call.inputs.items()}
-        home = None if call.home is None else str(call.home)
-        limits = self._limits
-        allowance = Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services)
-        plain = replace(target, function=None)
-        caller = (call.id, call.run, call.step, call.attempt)
-        clock = call.clock or RunClock(SystemClock())
-        told = (call.payload, clock.zone, clock.standing(), call.agent)
-        return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, *told)
 
     def _set_free(self, child: Child) -> None:
         if child in self._stale:
@@ -181,6 +185,8 @@ class Workers(QueuedBackend):
     def child_ended(self, child: Child, how: str) -> None:
         """Answer the call of a worker that died, or for which it was started; start another if needed."""
         self._children.discard(child)
+        if self._reaper is not None:
+            self._reaper.unguard(child.pid)
         self._stale.discard(child)
         last_lines = "\n".join(child.prints.last)
         running = self._busy.pop(child, None)
@@ -195,3 +201,15 @@ class Workers(QueuedBackend):
         elif starting is not None:
             self._fail(Failure("crashed", f"the worker, still starting, {how}", last_lines))
         self._hand_out()
+
+
+def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
+    """The frame by which a call goes to a worker."""
+    inputs = {id: packed_input(value) for id, value in call.inputs.items()}
+    home = None if call.home is None else str(call.home)
+    allowance = Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services)
+    plain = replace(call.target, function=None)
+    caller = (call.id, call.run, call.step, call.attempt)
+    clock = call.clock or RunClock(SystemClock())
+    told = (call.payload, clock.zone, clock.standing(), call.agent)
+    return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, *told)

@@ -42,10 +42,9 @@ from narval.runtime.calls.workers.frames import (
     WorkerMessage,
     pack,
     read_call,
-    unpacked_input,
+    unpacked_call,
 )
 from narval.runtime.calls.workers.texts import drop, executed
-from narval.runtime.system.clock import RunClock, SimulatedClock, SystemClock
 from narval.runtime.system.memory_limit import bound_memory
 
 _PR_SET_PDEATHSIG = 1
@@ -115,19 +114,13 @@ def main() -> None:
         try:
             pipe.send(answered)
         except FrameError as error:
-            pipe.send(Answered(frame.call, [], Failure("bad-output", str(error), final=True)))
+            pipe.send(Answered(frame.call, [], Failure(error.kind, str(error), final=True)))
 
 
 def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
     """The outcome of a call, whatever happens."""
-    target, home = frame.target, None if frame.home is None else Path(frame.home)
-    inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
-    caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
-    clock = SystemClock() if frame.moment is None else SimulatedClock(frame.moment)
-    clock_of_run, payload = RunClock(clock, frame.zone), frame.payload
-    call = CallContext(*caller, target, inputs, clock_of_run, payload=payload, agent=frame.agent)
+    target, call = frame.target, unpacked_call(frame)
     call.attach(_Reporter(pipe).report)
-    call.allow(frame.allowance.fetch, frame.allowance.services)
     run = importlib.import_module(target.runner).answer if target.runner else _call
     outcome: Outcome = call.context().run(run, call, partial(_function, target, modules), frame.allowance)
     return outcome

@@ -340,7 +340,7 @@ def test_a_request_too_large_for_a_frame_is_refused(
 def test_an_answer_too_large_for_a_frame_is_refused(shared_calls: Any, module: Any) -> None:
     text = "def act(): return ['<a>' + 'x' * 9_000_000 + '</a>'] * 16"
     problem = shared_calls.ask(module(text)).problem
-    assert problem.kind == "bad-output"
+    assert problem.kind == "too-large"
     assert "expected at most 134,217,728 bytes" in problem.message
 
 

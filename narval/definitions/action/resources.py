@@ -1,0 +1,40 @@
+"""Resources that an action needs of a worker of the cluster: how many of each, by name (G65)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+Resources = tuple[tuple[str, float], ...]
+"""So much of each, in order of the names."""
+
+_WANTED = 'names with numbers, such as {"GPU": 1}'
+_WRITTEN = "names with numbers, such as GPU=1"
+
+
+def resources_of(value: object, wanted: str = _WANTED) -> Resources:
+    """The resources that a declaration in Python asks for. Raises ValueError with what was expected."""
+    if not isinstance(value, Mapping) or not all(_is_resource(*item) for item in value.items()):
+        raise ValueError(wanted)
+    return tuple(sorted((name, float(number)) for name, number in value.items()))
+
+
+def read_resources(text: str) -> Resources:
+    """The resources that an attribute names, as in `GPU=1 license=0.5`. Raises ValueError."""
+    try:
+        found = {name: float(number) for name, number in (word.split("=") for word in text.split())}
+    except ValueError:
+        raise ValueError(_WRITTEN) from None
+    return resources_of(found, _WRITTEN)
+
+
+def shown_resources(resources: Resources) -> str:
+    """Resources as an attribute names them."""
+    return " ".join(f"{name}={number:g}" for name, number in resources)
+
+
+def _is_resource(name: object, number: object) -> bool:
+    if not isinstance(name, str) or not re.fullmatch(r"[^\W\d][\w.-]*", name):
+        return False
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
