@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from narval.errors import UnreadableError
+from narval.errors import StoreAwayError, UnreadableError
 from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Origin, local_name
 from narval.memory.elements.error_element import make_error
@@ -21,8 +21,8 @@ from narval.runtime.messages.kinds import KINDS
 from narval.runtime.messages.mailbox import Mailbox
 from narval.runtime.messages.outbox import Outbox
 from narval.runtime.messages.post_office import PostOffice
-from narval.runtime.messages.remote_calls import RemoteCalls
-from narval.runtime.store.batch import AgentRow, Batch, DeadLetterRow, MessageRow
+from narval.runtime.messages.remote_calls import CALL, RemoteCalls
+from narval.runtime.store.batch import STORE, AgentRow, Batch, DeadLetterRow, MessageRow, TakenRow
 
 log = logging.getLogger("narval.messages")
 
@@ -94,7 +94,7 @@ class AgentMail:
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
         """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
-        there is room for all.
+        there is room for all. While the store is away nobody has room.
         """
         many: Counter[str] = Counter()
         size: Counter[str] = Counter()
@@ -102,7 +102,12 @@ class AgentMail:
             many[name] += 1
             size[name] += len(xml)
         for name in many:
-            receiver = self.office.find(name)
+            try:
+                receiver = self.office.find(name)
+                if receiver is not None:
+                    self.outbox.know(receiver)
+            except StoreAwayError:
+                return AgentRow(STORE, "", name), f"word of {name} from the store, which is away"
             if receiver is not None:
                 decided = self.outbox.in_turn(turn, receiver)
                 more = many[name], size[name], decided
@@ -126,6 +131,19 @@ class AgentMail:
         for row in rows:
             if row.kind == ELEMENT:
                 self._undelivered(turn, row, unseal(row.origin), receiver, refusal)
+
+    def come_back(self, turn: Turn, rows: Iterable[MessageRow]) -> None:
+        """Have messages of this agent be dead letters, in order, whose receivers were removed as it sent."""
+        for row in rows:
+            turn.transaction.batch.taken.append(TakenRow(*row[:3]))
+            if row.kind not in (ELEMENT, CALL):
+                continue
+            envelope, receiver = unseal(row.origin), self.office.names.get(row.agent, f"agent {row.agent}")
+            refusal = Refusal("removed", "it was removed")
+            if row.kind == ELEMENT:
+                turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
+            notice = row._replace(kind=UNDELIVERED, data=_notice(receiver, envelope, refusal))
+            KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
 
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
         """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
@@ -154,8 +172,10 @@ class AgentMail:
         self, turn: Turn, row: MessageRow, envelope: Envelope, receiver: str, refusal: Refusal | None
     ) -> None:
         """Tell a sender that its message was not taken; or that it was, where there is no refusal."""
-        sender = self.office.find(envelope.sender)
-        if row.kind in _OF_THE_POST or sender is None or sender.id != envelope.sender_id:
+        if row.kind in _OF_THE_POST:
+            return
+        sender = self.office.find_same(envelope.sender, envelope.sender_id)
+        if sender is None:
             return  # nobody is there to be told
         back = self.outbox.envelope(envelope.run, envelope.step)
         if refusal is None:

@@ -42,6 +42,8 @@ class Mailbox:
 
     def open(self) -> None:
         """Have messages from now on, and those that wait. Raises StoreError."""
+        if self._office.elsewhere is not None:
+            self._taken = self._taken_before()
         for row in self._office.begin(self):
             self.put(row)
 
@@ -49,12 +51,23 @@ class Mailbox:
         """Have no more."""
         self._office.end(self)
 
-    def put(self, row: MessageRow) -> None:
-        """Have a message that is recorded; one that is here already is dropped."""
-        waiting = self._senders.setdefault(row.sender, deque())
-        if not waiting or row.number > waiting[-1].number:
-            waiting.append(row)
+    def put(self, row: MessageRow) -> bool:
+        """Have a message that is recorded; False if it is there already, or one before it is not.
+
+        Where other daemons send too, one before it may not have been read yet.
+        """
+        if row.sender in self._senders or self._taken is not None:
+            last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
+            if row.number <= last or (is_shared and row.number > last + 1):
+                return False
+        self._senders.setdefault(row.sender, deque()).append(row)
         self._ask()
+        return True
+
+    def reached(self, sender: int) -> int:
+        """The number of the last message of a sender that it has or has taken, as far as is known."""
+        waiting = self._senders.get(sender)
+        return waiting[-1].number if waiting else (self._taken or {}).get(sender, 0)
 
     def try_again(self) -> None:
         """Take what was held: memory may have room for it now."""
@@ -69,7 +82,7 @@ class Mailbox:
     def _take(self, turn: Turn) -> list[MessageRow]:
         """Take messages, as many as a turn may; which they are."""
         if self._taken is None:
-            self._taken = {row.sender: row.number for row in self._office.letters.taken(self.number)}
+            self._taken = self._taken_before()
         taken, senders, done = self._taken, self._senders, list[MessageRow]()
         reached: dict[int, int] = {}
         while senders and len(done) < MOST_IN_A_TURN:
@@ -96,6 +109,9 @@ class Mailbox:
                 senders[sender] = waiting
         turn.transaction.batch.taken.extend(TakenRow(self.number, *pair) for pair in reached.items())
         return done
+
+    def _taken_before(self) -> dict[int, int]:
+        return {row.sender: row.number for row in self._office.letters.taken(self.number)}
 
     def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
         """Go on with what is left, once the turn is recorded; where it could not be, the activation ends."""

@@ -31,6 +31,14 @@ class Outbox:
         """The messages for a receiver that this turn sends so far."""
         return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0
 
+    def know(self, receiver: AgentRow) -> int:
+        """The number of the last message for a receiver. Raises StoreError."""
+        number = self._last.get(receiver.id)
+        if number is None:
+            number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
+            self._last[receiver.id] = number
+        return number
+
     def envelope(
         self,
         run: int = 0,
@@ -57,10 +65,7 @@ class Outbox:
         """Send a message with what this turn records."""
         if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
             envelope = replace(envelope, hearsay=True)
-        number = self._last.get(receiver.id)
-        if number is None:
-            number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
-        self._last[receiver.id] = number = number + 1
+        self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch
         if self._now[0] is not batch:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
+from narval.runtime.messages.overdue import OverdueMessages
 from narval.runtime.messages.room import MailboxRoom
 from narval.runtime.store.batch import STORE, AgentRow, MessageRow
-from narval.runtime.store.letters import Letters
+from narval.runtime.store.letters import Letters, WaitingRow
 
-AGAIN = 3600.0
-"""Seconds after which it is looked again for messages whose time is over, but not their turn."""
+if TYPE_CHECKING:  # a home whose store is its own has none
+    from narval.runtime.messages.other_daemons import OtherDaemons
 
 Find = Callable[[str], AgentRow | None]
 """Finds an agent of the store by its name."""
@@ -27,25 +28,30 @@ class Addressee(Protocol):
 
     number: int
 
-    def put(self, row: MessageRow) -> None:
-        """Have a message that is recorded."""
+    def put(self, row: MessageRow) -> bool:
+        """Have a message that is recorded; False if it is there already, or one before it is not."""
+
+    def reached(self, sender: int) -> int:
+        """The number of the last message of a sender that it has or has taken."""
 
 
 class PostOffice:
     """The messages of a store that are not taken, counted, and the receivers at work.
 
-    A message for one that is not at work stays a row: `wake` is asked to activate it, by name.
+    A message for one that is not at work stays a row: `wake` is asked to activate it, by name. One for an
+    agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`).
     """
 
     def __init__(self, letters: Letters, find: Find, limit: Callable[[str], int]) -> None:
         self.letters, self.find = letters, find
+        self.elsewhere: OtherDaemons | None = None
+        """The agents of other daemons; None where all are of this one."""
         self._room, self._is_counted = MailboxRoom(limit), False
-        self._look_at: Callable[[float | None], None] = _ignore
-        self._first: float | None = None
-        """The moment at which it is looked which messages have waited too long."""
-        self._names: dict[int, str] = {}
+        self._overdue = OverdueMessages()
+        self.names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
-        self._receivers: dict[int, Addressee] = {}
+        self.receivers: dict[int, Addressee] = {}
+        """The receivers at work, by the numbers of their agents."""
         self._wake: Callable[[str], None] = _ignore
         self.stand_in: StandIn = _leaves_it
 
@@ -59,10 +65,16 @@ class PostOffice:
 
         Raises StoreError.
         """
-        self._wake, self._look_at = wake, look_at
+        self._wake = wake
+        self._overdue.begin(look_at)
         if self.room:
-            self._names.update((row.agent, row.name) for row in agents if row.agent in self.room)
-            self._look_first(row.until for row in self.letters.waiting())
+            self.names.update((row.agent, row.name) for row in agents if row.agent in self.room)
+            for row in self.letters.waiting():
+                self._overdue.expect(row.until)
+
+    def share(self, elsewhere: OtherDaemons) -> None:
+        """Have other daemons work on the same store: agents that this one does not hold are found there."""
+        self.find, self.elsewhere = elsewhere.found_after(self.find), elsewhere
 
     @property
     def room(self) -> MailboxRoom:
@@ -75,17 +87,8 @@ class PostOffice:
 
     def overdue(self, now: float) -> list[str]:
         """The names of agents that have messages whose time is over, as of a moment."""
-        self._first, waiting = None, self.letters.waiting()
-        later = (row.until for row in waiting if row.until is not None)
-        self._look_first(until if until > now else now + AGAIN for until in later)
-        due = (row.agent for row in waiting if row.until is not None and row.until <= now)
-        return list(dict.fromkeys(self._names[number] for number in due if number in self._names))
-
-    def _look_first(self, moments: Iterable[float | None]) -> None:
-        first = min((moment for moment in moments if moment is not None), default=None)
-        if first is not None and (self._first is None or first < self._first):
-            self._first = first
-            self._look_at(first)
+        due = self._overdue.due(now, self.letters.waiting())
+        return list(dict.fromkeys(self.names[number] for number in due if number in self.names))
 
     def simulate(self, stand_in: StandIn) -> None:
         """Let any name be that of an agent, of which those that are not there take nothing: a simulation
@@ -94,53 +97,94 @@ class PostOffice:
         known, self.stand_in = self.find, stand_in
         self.find = lambda name: known(name) or AgentRow(STORE, "", name)
 
-    def has_mail(self, number: int) -> bool:
-        """True if messages for an agent wait."""
-        return number in self.room
+    def find_same(self, name: str, id: str) -> AgentRow | None:
+        """An agent by its name, if it still is the one with that id (G1)."""
+        found = self.find(name)
+        if found is not None and found.id != id and self.elsewhere is not None:
+            self.elsewhere.forget(name)
+            found = self.find(name)
+        return found if found is not None and found.id == id else None
 
     def remind(self, number: int) -> None:
         """Have an agent activated if messages for it wait."""
-        if self.has_mail(number) and number not in self._receivers:
-            self._wake(self._names[number])
+        if number in self.room and number not in self.receivers and number in self.names:
+            self._wake(self.names[number])
 
     def expect(self, receiver: AgentRow) -> None:
         """Know an agent by its number: a message for it is about to be recorded."""
-        self._names[receiver.agent] = receiver.name
+        self.names[receiver.agent] = receiver.name
 
     def hand_over(self, rows: Iterable[MessageRow]) -> None:
         """Give messages that are recorded to their receivers."""
         for row in rows:
+            receiver, elsewhere = self.receivers.get(row.agent), self.elsewhere
+            if receiver is None and elsewhere is not None and row.agent in elsewhere:
+                self.room.add(row)
+                elsewhere.tell(row.agent)
+                continue
+            if receiver is not None and not receiver.put(row) and elsewhere is not None:
+                elsewhere.tell(row.agent)  # it is there already, or what is missing before it is in the store
+                continue
             self.room.add(row)
-            if self._first is None or (row.until is not None and row.until < self._first):
-                self._look_first((row.until,))
-            receiver = self._receivers.get(row.agent)
-            if receiver is not None:
-                receiver.put(row)
-            else:
-                self._wake(self._names[row.agent])
+            self._overdue.expect(row.until)
+            if receiver is None:
+                self._wake(self.names[row.agent])
 
     def taken(self, rows: Iterable[MessageRow]) -> None:
         """Count messages no more whose taking is recorded."""
         for row in rows:
             self.room.remove(row)
 
+    def came(self, rows: Iterable[MessageRow]) -> list[MessageRow]:
+        """Give to receivers at work what was read in the store; those that cannot be given, for one before is
+        missing.
+        """
+        missing = []
+        for row in rows:
+            receiver = self.receivers.get(row.agent)
+            if receiver is not None and receiver.put(row):  # else it is found when that is at work again
+                self.room.add(row)
+                self._overdue.expect(row.until)
+            elif receiver is not None and row.number > receiver.reached(row.sender):
+                missing.append(row)
+        return missing
+
+    def recount(self, waiting: Iterable[WaitingRow], held: Iterable[AgentRow]) -> None:
+        """Count what waits in the store, which other daemons work on too, for all that are not at work here,
+        and wake those of them that are `held` here.
+
+        `room.begin_recount` was called before it was read.
+        """
+        self.room.recount((row for row in waiting if row.agent not in self.receivers), self.receivers)
+        for receiver in held:
+            self.expect(receiver)
+        for row in waiting:
+            if row.agent in self.names:
+                self._overdue.expect(row.until)
+        for receiver in held:
+            if receiver.agent not in self.receivers:
+                self._wake(receiver.name)
+
     # --- receivers --------------------------------------------------------------------------------------
 
     def begin(self, receiver: Addressee) -> list[MessageRow]:
         """Let an agent at work have its messages from now on; those that wait. Raises StoreError."""
-        waiting = self.letters.messages(receiver.number) if self.has_mail(receiver.number) else []
-        self._receivers[receiver.number] = receiver
+        number, is_shared = receiver.number, self.elsewhere is not None
+        waiting = self.letters.messages(number) if is_shared or number in self.room else []
+        if is_shared:
+            self.room.count_only(number, waiting)
+        self.receivers[number] = receiver
         return waiting
 
     def end(self, receiver: Addressee) -> None:
         """Keep the messages of an agent for its next activation."""
-        if self._receivers.get(receiver.number) is receiver:
-            del self._receivers[receiver.number]
+        if self.receivers.get(receiver.number) is receiver:
+            del self.receivers[receiver.number]
 
     def forget(self, number: int) -> None:
         """Let an agent that was removed have no messages."""
         self.room.forget(number)
-        self._names.pop(number, None)
+        self.names.pop(number, None)
 
 
 def _leaves_it(turn: Turn, run: Run, what: object) -> bool:

@@ -203,8 +203,8 @@ class RemoteCalls:
 
     def reply(self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0) -> None:
         """Send what came of a call to the agent that asked, if that is still there; `run` has answered it."""
-        caller = self._office.find(to)
-        if caller is None or not id.startswith(f"{caller.id}."):
+        caller = self._office.find_same(to, id.partition(".")[0])
+        if caller is None:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
         self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run), _encode(reply))
@@ -213,8 +213,8 @@ class RemoteCalls:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, id in asked:
-            caller = self._office.find(waiting)
-            if caller is not None and id.startswith(f"{caller.id}."):
+            caller = self._office.find_same(waiting, id.partition(".")[0])
+            if caller is not None:
                 self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
 
     def _answer(self, turn: Turn, run: Run, end: Finish) -> None:

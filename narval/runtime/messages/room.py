@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import TypeVar
 
 from narval.runtime.store.batch import AgentRow, MessageRow
@@ -29,12 +29,19 @@ class MailboxRoom:
         self._bytes: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[int, dict[tuple[int, str], Retry]] = {}
         """The calls that wait for room, by receiver: of which sender, first come first."""
+        self._added: list[MessageRow] | None = None
+        """The messages that were recorded since it was begun to count anew, while that is so."""
 
     def __contains__(self, receiver: object) -> bool:
         return receiver in self._of
 
     def __bool__(self) -> bool:
         return bool(self._of)
+
+    @property
+    def is_wanted(self) -> bool:
+        """True while a call waits for room."""
+        return bool(self._waiting)
 
     def of(self, receiver: int) -> int:
         """The number of messages that wait for an agent."""
@@ -52,6 +59,8 @@ class MailboxRoom:
         self._of[row.agent] += 1
         self._many[pair] += 1
         self._bytes[pair] += len(row.data)
+        if self._added is not None:
+            self._added.append(row)
 
     def remove(self, row: MessageRow) -> None:
         """Count a message no more; whoever waits for its room is told."""
@@ -73,6 +82,42 @@ class MailboxRoom:
             del self._many[pair], self._bytes[pair]
         for retry in self._waiting.pop(receiver, {}).values():
             retry()
+
+    # --- with other daemons -----------------------------------------------------------------------------
+
+    def count_only(self, receiver: int, rows: Iterable[MessageRow]) -> None:
+        """Count for a receiver these messages and no others."""
+        self._clear(lambda number: number == receiver)
+        for row in rows:
+            self.add(row)
+
+    def begin_recount(self) -> None:
+        """Begin to read in the store what waits: messages that are recorded meanwhile are counted besides."""
+        self._added = []
+
+    def recount(self, rows: Iterable[WaitingRow], known: Container[int]) -> None:
+        """Count what waits in the store for all receivers but the `known` ones; who waits for the room of one
+        that has taken some is told.
+        """
+        added, self._added = self._added or [], None
+        before = dict(self._of)
+        self._clear(lambda number: number not in known)
+        for waiting in rows:
+            self.load(waiting)
+        for row in added:
+            if row.agent not in known:
+                self.add(row)
+        for receiver in list(self._waiting):
+            if receiver not in known and self._of[receiver] < before.get(receiver, 1):
+                for retry in self._waiting.pop(receiver).values():
+                    retry()
+
+    def _clear(self, is_meant: Callable[[int], bool]) -> None:
+        for pair in [pair for pair in self._many if is_meant(pair[0])]:
+            del self._many[pair], self._bytes[pair]
+            self._of.pop(pair[0], None)
+
+    # --- who waits --------------------------------------------------------------------------------------
 
     def lacking(self, receiver: AgentRow, sender: int, many: int, size: int, decided: int) -> str:
         """The room that so many messages more, of so many bytes, have to wait for; "" where there is some.

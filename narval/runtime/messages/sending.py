@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from narval.engines.commands import Call
 from narval.engines.events import CallStarting, Failure, Produced, Returned
-from narval.errors import ActionError
+from narval.errors import ActionError, RequestError
 from narval.memory.elements.element import Element
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
@@ -67,6 +67,29 @@ def _send(
     for (name, element), id in zip(pairs, _ids(mail, call.call), strict=False):
         envelope = mail.outbox.envelope(run.eid, call.step, (element.eid,), *by, awaited=waits)
         mail.send(turn, name, ELEMENT, id, envelope, element.xml, keep)
+
+
+def send_from_outside(
+    mail: AgentMail,
+    turn: Turn,
+    to: str,
+    elements: list[bytes],
+    *,
+    by: str = "",
+    actor: str = "",
+    keep: float | None = None,
+) -> list[str]:
+    """Send to an agent what somebody outside gave, each element a message; their ids. Raises RequestError."""
+    if mail.office.find(to) is None:
+        raise RequestError(f"agent {to} was removed meanwhile")
+    lacking = mail.lacking(turn, ((to, xml) for xml in elements))
+    if lacking is not None:
+        raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
+    envelope = mail.outbox.envelope(by=by, actor=actor)
+    ids = [f"{mail.identity.id}.{turn.agent.numbers.draw()}" for _ in elements]
+    for id, xml in zip(ids, elements, strict=True):
+        mail.send(turn, to, ELEMENT, id, envelope, xml, keep)
+    return ids
 
 
 def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produced) -> bool:
