@@ -7,6 +7,7 @@ NarvalError
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
+│   ├── ElsewhereError    another daemon has the agent that is asked
 │   ├── TaskRefusedError  a task, its type or its object refuses what it is told
 │   └── TokenError       a process refuses an operation on its tokens
 │       ├── NoTokenError             it has no such token, or several where one is meant
@@ -20,7 +21,11 @@ NarvalError
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
 │   │   ├── RefusedRowsError the store is sound, and does not take these rows
+│   │   ├── FencedError      another daemon has the agents of this commit
+│   │   ├── StoreAwayError   its server does not answer now; nothing is lost
+│   │   │   └── CutOffError   a turn of the home's own agent needed an answer: the daemon starts over
 │   │   └── UnreadableError  one record in it cannot be understood, or is missing; the rest is sound
+│   ├── NotFetchedError  what an agent follows is not here yet as it is published
 │   └── DaemonGoneError  the daemon does not answer
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
@@ -169,12 +174,39 @@ class RefusedRowsError(StoreError):
     """The store does not take the rows of a commit (too large, a constraint); it is sound."""
 
 
+class FencedError(StoreError):
+    """A commit for agents that another daemon owns now; nothing of it is recorded (G47).
+
+    `agents` are their numbers; the store is sound, and takes the batches of others.
+    """
+
+    def __init__(self, message: str, agents: frozenset[int] = frozenset()) -> None:
+        super().__init__(message)
+        self.agents = agents
+
+
+class StoreAwayError(StoreError):
+    """The server of the store does not answer now; nothing that was confirmed is lost (G52)."""
+
+
+class CutOffError(StoreAwayError):
+    """A turn of the home's own agent broke down, for it was to read in the store: the daemon starts over."""
+
+
+class NotFetchedError(SurroundingsError):
+    """Collections that an agent follows are not here yet as they are published for all daemons (G58)."""
+
+
 class UnreadableError(StoreError):
     """A record of the store cannot be understood, or is missing; the rest of the store is sound."""
 
 
 class DaemonGoneError(SurroundingsError):
     """The daemon that holds the home does not answer."""
+
+
+class ElsewhereError(RequestError):
+    """An agent is at work at another daemon, which alone can do what was asked."""
 
 
 class InternalError(NarvalError):

@@ -23,7 +23,6 @@ from narval.runtime.agent.run_table import RunTable
 from narval.runtime.agent.timers import Clockwork
 from narval.runtime.agent.waiting import EventQueue, Signals, Watches
 from narval.runtime.home.agents.settings import AgentSettings, usable
-from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.damage import Damage
 from narval.runtime.store.memory import VolatileStore
 from narval.runtime.store.store import AgentStore
@@ -171,8 +170,7 @@ class AgentState:
 
     def _where(self) -> str:
         store = self.store
-        own = store.agent == HOME_AGENT
-        return "etc/narval.toml, [agent]" if own else f"agents/{store.identity().name}/agent.toml"
+        return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
 
     def end_run(self, run: Run) -> None:
         """Let a run that is over wait for nothing any more."""

@@ -1,6 +1,7 @@
 """Committer: records what a round of turns decided, in the loop or beside it.
 
-What the store refuses of one agent is refused alone (G17): the batches are committed one by one then.
+What the store refuses of one agent is refused alone (G17): the batches are committed one by one then. So is
+what is decided for an agent that another daemon has meanwhile (G47).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import time
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from narval.errors import RefusedRowsError
-from narval.runtime.store.batch import HOME_AGENT, Batch
+from narval.errors import FencedError, RefusedRowsError
+from narval.runtime.store.batch import Batch
 from narval.runtime.store.store import Store
 
 WORTH_A_THREAD = 0.001
@@ -24,15 +25,20 @@ COMMITS_REMEMBERED = 8
 
 
 class Committer:
-    """Commits batches; with `syncs`, in a writer thread while the disk is slow (`power`)."""
+    """Commits batches; with `syncs`, in a writer thread while the disk is slow (`power`).
 
-    __slots__ = ("_seconds", "_store", "_under_way", "_writer", "refused")
+    Where daemons share the store, that is always so: a commit may wait for the server for long.
+    """
+
+    __slots__ = ("_is_busy", "_seconds", "_store", "_under_way", "_writer", "refused")
 
     def __init__(self, store: Store, *, syncs: bool) -> None:
-        self.refused: dict[int, RefusedRowsError] = {}
+        self.refused: dict[int, RefusedRowsError | FencedError] = {}
         """The reasons why batches of the last commit were not recorded, by agent; the others were."""
         self._store = store
-        self._writer = ThreadPoolExecutor(1, "narval-writer") if syncs else None
+        has_writer = syncs or store.leases is not None
+        self._writer = ThreadPoolExecutor(1, "narval-writer") if has_writer else None
+        self._is_busy = False
         self._seconds = 2 * WORTH_A_THREAD
         """The duration of a commit of late."""
         self._under_way: asyncio.Future[None] | None = None
@@ -49,7 +55,7 @@ class Committer:
         if self._writer is None:
             self._commit(batches)
             return None
-        if self._seconds < WORTH_A_THREAD:
+        if self._seconds < WORTH_A_THREAD and self._store.leases is None:
             self._timed_commit(batches)
             return None
         return self._commit_beside(batches, self._writer)
@@ -67,28 +73,52 @@ class Committer:
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
 
+    def give_up(self) -> None:
+        """Wait no longer for a server that does not answer: closing the store ends the commit."""
+        if self._is_busy and self._store.leases is not None:
+            self._store.close()
+
     def close(self) -> None:
         """End the writer thread."""
+        self.give_up()
         if self._writer is not None:
             self._writer.shutdown()
 
     def _timed_commit(self, batches: Sequence[Batch]) -> None:
-        began = time.perf_counter()
-        self._commit(batches)
+        began, self._is_busy = time.perf_counter(), True
+        try:
+            self._commit(batches)
+        finally:
+            self._is_busy = False
         self._seconds += (time.perf_counter() - began - self._seconds) / COMMITS_REMEMBERED
 
     def _commit(self, batches: Sequence[Batch]) -> None:
-        try:
-            self._store.commit(*batches)
-        except RefusedRowsError:
-            self._commit_one_by_one(batches)
+        while batches:
+            try:
+                self._store.commit(*batches)
+            except FencedError as fenced:
+                batches = self._without_lost(batches, fenced)
+            except RefusedRowsError:
+                self._commit_one_by_one(batches)
+                return
+            else:
+                return
+
+    def _without_lost(self, batches: Sequence[Batch], fenced: FencedError) -> list[Batch]:
+        """The batches of agents that this daemon still has, unless it has lost the home's own."""
+        left = [batch for batch in batches if batch.agent not in fenced.agents]
+        if self._store.own in fenced.agents or len(left) == len(batches):
+            raise fenced
+        self.refused.update((batch.agent, fenced) for batch in batches if batch.agent in fenced.agents)
+        return left
 
     def _commit_one_by_one(self, batches: Sequence[Batch]) -> None:
         """Record all that the store takes, unless it refuses the home's own agent."""
-        for batch in sorted(batches, key=lambda batch: batch.agent != HOME_AGENT):
+        own = self._store.own
+        for batch in sorted(batches, key=lambda batch: batch.agent != own):
             try:
                 self._store.commit(batch)
-            except RefusedRowsError as refusal:
-                if batch.agent == HOME_AGENT:
+            except (FencedError, RefusedRowsError) as refusal:
+                if batch.agent == own:
                     raise
                 self.refused[batch.agent] = refusal

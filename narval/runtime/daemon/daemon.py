@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Container, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narval.definitions.people.directory import Directory
 from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.recovery import at_once, restoring_memory
-from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.output_capture import capture_output
 from narval.runtime.calls.programs.backend import programs_of
-from narval.runtime.daemon.agents.activations import Activations, acted_before, bring_back_runs, go_on
+from narval.runtime.daemon.agents.activations import Activations, acted_before, begin_own, bring_back_runs
 from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.daemon.agents.agent_rows import AgentRows, register
+from narval.runtime.daemon.agents.agent_rows import AgentRows
 from narval.runtime.daemon.agents.agents import Agents
 from narval.runtime.daemon.agents.detached_calls import DetachedCalls
 from narval.runtime.daemon.agents.folder_agents import FolderAgents, stored_files
@@ -27,9 +26,9 @@ from narval.runtime.daemon.agents.host_maker import HostMaker
 from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
-from narval.runtime.daemon.home_files import HomeFiles, differences
+from narval.runtime.daemon.home_files import HomeFiles
 from narval.runtime.daemon.main_loop import MainLoop
-from narval.runtime.daemon.reload import FilesInForce
+from narval.runtime.daemon.reload import FilesInForce, log_start
 from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
 from narval.runtime.daemon.stop import Stop
@@ -42,12 +41,14 @@ from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings
 from narval.runtime.home.shipped import unloaded
 from narval.runtime.messages.post_office import PostOffice
-from narval.runtime.store.batch import HOME_AGENT
 from narval.runtime.store.open import open_store
 from narval.runtime.store.store import Store
 from narval.runtime.system.clock import Clock, SimulatedClock, SystemClock
 from narval.runtime.system.log import Logbook
 from narval.runtime.system.zone import machine_zone
+
+if TYPE_CHECKING:
+    from narval.runtime.daemon.fleet.fleet import Fleet
 
 log = logging.getLogger("narval.daemon")
 
@@ -55,7 +56,7 @@ log = logging.getLogger("narval.daemon")
 class Daemon:
     """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
 
-    `of` gives it as another agent sees it, who is `host` then.
+    `of` gives it as another agent sees it, who is `host` then; `fleet` is its part among others of its store.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Daemon:
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
         self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
-        self.since = main_loop.rounds.clock.now()
+        self.fleet: Fleet | None = None
         self._closing = closing
         self._watcher: FileWatcher | None = None
 
@@ -83,32 +84,42 @@ class Daemon:
         record_only: bool = False,
         clock: Clock | None = None,
         as_daemon: bool = False,
+        standby: bool = False,
     ) -> Daemon:
         """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
-        daemon. `as_daemon` says that it will stay until it is stopped. Raises NoHomeError, HomeHeldError,
-        SettingsError, StoreError.
+        daemon. `as_daemon` says that it will stay until it is stopped; with `standby` it waits for the end of
+        a daemon of this home on another machine. Raises NoHomeError, HomeHeldError, SettingsError,
+        ElsewhereError, StoreError.
         """
-        with ExitStack() as closing:
+        with ExitStack() as starting, ExitStack() as closing:
             settings = Settings()
             if home is not None:
-                closing.enter_context(home.lock(as_daemon=as_daemon))
+                note = closing.enter_context(home.lock(as_daemon=as_daemon))
                 settings = Settings.load(home.path)
             where = settings.store or home.store if home is not None else None
-            store = closing.enter_context(open_store(where, settings.durability))
+            opened = open_store(where, settings.durability, settings.store_patience)
+            store = closing.enter_context(opened)
+            if home is not None and store.leases is not None:
+                closing.callback(await _join(home, settings, store, clock, starting, note, standby=standby))
             clock = clock or SystemClock()
             daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
             daemon._closing = closing.pop_all()
-        return await daemon._resumed()
+            return await daemon._resumed()
 
     @classmethod
     async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
         """Open a home for queries over a store that is only looked at: nothing is locked, nothing altered.
+        `store` is one in which the home's own agent is found by its name, if that has several.
 
         What its files declare and the store does not know yet is there, for as long as one looks.
         """
         with ExitStack() as closing:
+            if store.is_shared:
+                from narval.runtime.daemon.fleet.joining import find_own
+
+                find_own(store, settings.name)
             daemon = _on_home(home, settings, store, SystemClock(), closing, record_only=True)
             daemon._closing = closing.pop_all()
         return await daemon._resumed()
@@ -117,7 +128,7 @@ class Daemon:
         """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
         `data/memory.xml` would be (N4); None leaves what is declared alone.
         """
-        self._collect_output()
+        _collect_output(self, self._closing)
         self.files.use(self.files.loaded)
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
         self.agents.start(self.rounds)
@@ -130,24 +141,24 @@ class Daemon:
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[Daemon]:
+    async def of(self, name: str, *, reads: bool = False) -> AsyncIterator[Daemon]:
         """The daemon as an agent sees it, which is activated and stays so meanwhile.
 
-        Raises RequestError where there is no agent of that name, StoreError where it cannot be restored.
+        Who only `reads` sees also one that another daemon has. Raises RequestError where there is no agent of
+        that name, ElsewhereError, StoreError where it cannot be restored.
         """
         seen = copy(self)
         if name == self.files.settings.name:
             seen.host = self.agents.rows.own
             yield seen
             return
-        async with self.agents.asked(name) as seen.host:
+        async with self.agents.asked(name, reads=reads) as seen.host:
             yield seen
 
     @property
     def name(self) -> str:
         """The name of the agent that is asked."""
-        is_own = self.agent.store.agent == HOME_AGENT
-        return self.files.settings.name if is_own else self.host.name
+        return self.files.settings.name if self.agent.store.is_own else self.host.name
 
     @property
     def agent(self) -> AgentState:
@@ -197,6 +208,8 @@ class Daemon:
         with self._closing:
             if self._watcher is not None:
                 await self._watcher.close()
+            if self.fleet is not None:
+                await self.fleet.close()
             await self.agents.at_work.restorations.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
@@ -214,44 +227,67 @@ class Daemon:
     async def _resume(self) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
-        self._collect_output()
+        _collect_output(self, self._closing)
+        if (leases := self.store.leases) is not None and leases.daemon:
+            from narval.runtime.daemon.fleet.fleet import Fleet
+
+            self.fleet = Fleet(leases, self.store, self.agents, self.main_loop)
+            await self.fleet.begin()
         bring_back_runs(host, self.rounds.clock.now())
         self.files.keep(run.definition for run in runs.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()
         folders = FolderAgents(self.agents, self.files)
         if self.record_only:
-            await host.submit(partial(self._begin, declared, ()))
-            await folders.follow()
+            await host.submit(partial(begin_own, host, self.files, declared, ()))
+            await _follow(self, folders)
+            if self.fleet is not None:
+                self.fleet.start()
             return
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
-        await host.submit(partial(self._begin, declared, acted_before(host)))
-        await folders.follow()
+        await host.submit(partial(begin_own, host, self.files, declared, acted_before(host)))
+        await _follow(self, folders)
         self.agents.start(self.rounds)
-        self._log_start()
+        if self.fleet is not None:
+            self.fleet.start(listens=self.files.settings.listen)
+        log_start(self.home, len(runs), self.files)
 
-    def _collect_output(self) -> None:
-        self.logbook.attach()
-        self._closing.callback(self.logbook.detach)
-        if not self.record_only:
-            self._closing.callback(capture_output())
 
-    def _begin(self, declared: list[bytes] | None, again: Container[int], turn: Turn) -> None:
-        """Go on as the store says, and let it have the agent's name as the settings say it now."""
-        known, name = self.agent.store.identity(), self.files.settings.name
-        if known.name != name and not self.record_only:
-            register(known._replace(name=name), turn)
-        go_on(turn, self.host, self.files.own(declared), again)
+def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
+    daemon.logbook.attach()
+    closing.callback(daemon.logbook.detach)
+    if not daemon.record_only:
+        closing.callback(capture_output())
 
-    def _log_start(self) -> None:
-        where = self.home.path if self.home is not None else "memory"
-        log.info("started on %s, with %d runs under way", where, len(self.agent.runs.active))
-        for line in differences([], self.files.libraries):
-            log.info("%s", line)
-        for fault in self.files.faults:
-            log.info("did not load: %s", fault)
+
+async def _join(
+    home: Home, settings: Settings, store: Store, clock: Clock | None, starting: ExitStack,
+    note: Callable[[bool], None], *, standby: bool,
+) -> Callable[[], None]:  # fmt: skip
+    from narval.runtime.daemon.fleet.joining import join_store
+
+    renewing = None if clock is not None and clock.is_simulated else starting
+    if standby:
+        note(True)
+    leave = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
+    if standby:
+        note(False)
+    return leave
+
+
+async def _follow(daemon: Daemon, folders: FolderAgents) -> None:
+    """Have agents follow what is published, where daemons share the store, and the folders of agents."""
+    store, home = daemon.store, daemon.home
+    if store.published is not None and home is not None:
+        from narval.runtime.daemon.fleet.roaming import RoamingAgents
+
+        roaming = RoamingAgents(home.path, store, store.published, daemon.files, daemon.agents)
+        await roaming.begin()
+        if daemon.fleet is not None:
+            daemon.fleet.follow(roaming)
+    await folders.follow()
 
 
 def _on_home(
@@ -312,6 +348,10 @@ def assemble(
     office = PostOffice(
         store.letters, lambda name: rows.address(name), lambda name: files_in_force.message_limit(name)
     )
+    if store.leases is not None:
+        from narval.runtime.messages.other_daemons import OtherDaemons
+
+        office.share(OtherDaemons(store.leases))
     at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
     maker = HostMaker(*at_hand, record_only=record_only)
     host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
@@ -339,6 +379,7 @@ def _main_loop(
         closing.callback(close)
     executor.notify(lambda call: bell.ring())
     stop = Stop(executor, settings.stop_grace, bell.ring)
+    stop.give_up_by(committer.give_up)
     return MainLoop(Rounds(clock, committer, stop, bell), executor, stop, bell)
 
 

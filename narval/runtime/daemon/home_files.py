@@ -8,6 +8,7 @@ from typing import NamedTuple
 from narval.definitions.people.directory import Directory
 from narval.errors import Fault
 from narval.runtime.home.agents.folders import AgentFolder, paths_of, read_folders, too_many_definitions
+from narval.runtime.home.agents.followed import FollowedFiles
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
@@ -31,7 +32,8 @@ class HomeFiles(NamedTuple):
     """All that takes effect while a home is at work.
 
     `settings`, `people`, and what `data/memory.xml` has `declared`, are None when they have faults. `agents`
-    are the folders of agents by name; their faults are their own.
+    are the folders of agents by name; their faults are their own. `published` are the digests of published
+    collections as they stand in their folders, `followed` what agents without a folder follow.
     """
 
     loaded: Loaded
@@ -41,6 +43,8 @@ class HomeFiles(NamedTuple):
     faults: tuple[Fault, ...]
     declared: list[bytes] | None = None
     agents: Mapping[str, AgentFolder] = {}
+    published: Mapping[str, str] = {}
+    followed: Mapping[tuple[str, ...], FollowedFiles] = {}
 
     @classmethod
     def of(
@@ -84,7 +88,9 @@ class HomeFiles(NamedTuple):
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
-        return *self.own_state, {name: folder.state for name, folder in self.agents.items()}
+        folders = {name: folder.state for name, folder in self.agents.items()}
+        followed = {names: found.state for names, found in self.followed.items()}
+        return *self.own_state, folders, self.published, followed
 
     @property
     def own_state(self) -> tuple[object, ...]:
@@ -95,12 +101,14 @@ class HomeFiles(NamedTuple):
     @property
     def all_faults(self) -> list[Fault]:
         """The faults of the home and of all agents."""
-        return sorted({*self.faults, *(fault for folder in self.agents.values() for fault in folder.faults)})
+        found: list[AgentFolder | FollowedFiles] = [*self.agents.values(), *self.followed.values()]
+        return sorted({*self.faults, *(fault for folder in found for fault in folder.faults)})
 
     @property
     def libraries(self) -> list[Loaded]:
         """All that is loaded: for the home's own agent, and for those that follow something else."""
-        found = {id(loaded): loaded for loaded in (folder.loaded for folder in self.agents.values())}
+        folders: list[AgentFolder | FollowedFiles] = [*self.agents.values(), *self.followed.values()]
+        found = {id(folder.loaded): folder.loaded for folder in folders}
         return [self.loaded, *(loaded for loaded in found.values() if loaded is not self.loaded)]
 
     @property

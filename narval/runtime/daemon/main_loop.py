@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from narval.errors import RequestError
+from narval.errors import FencedError, RequestError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import ForgetRun, Job
 from narval.runtime.agent.run import Run
@@ -19,6 +20,9 @@ from narval.runtime.system.clock import SimulatedClock
 
 SLICE = 0.005
 """Seconds for which the event loop is kept from sockets and calls that are over."""
+
+FAILED_KEPT = 1000
+"""So many failed runs are remembered for the summary of a time of work."""
 
 YIELDS = 3
 """Turns of the event loop in which a request is read, handled and answered."""
@@ -50,6 +54,9 @@ class MainLoop:
     def __init__(self, rounds: Rounds, executor: Executor, stop: Stop, bell: Bell) -> None:
         self.rounds, self.executor, self.stop = rounds, executor, stop
         self.is_at_work = False
+        self.since = rounds.clock.now()
+        self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
+        """The runs that have failed of late."""
         self._bell = bell
         self._expecting: list[Callable[[], bool]] = []
 
@@ -76,14 +83,14 @@ class MainLoop:
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
         """Work until stopped, or idle, or out of time (seconds). Raises StoreError."""
         deadline = time.monotonic() + timeout if timeout is not None else None
-        self.rounds.failed.clear()
+        self.failed.clear()
 
         def is_over() -> bool:
             return self.is_stopped() or (until_idle and self.is_idle())
 
         await self.work_until(is_over, deadline=deadline)
         timed_out = _is_past(deadline) and not is_over()
-        return Summary(self.is_idle(), timed_out, list(self.rounds.failed), self._later())
+        return Summary(self.is_idle(), timed_out, list(self.failed), self._later())
 
     async def until_idle(self) -> None:
         """Work until nothing can go on by itself, or the daemon is stopped."""
@@ -125,6 +132,8 @@ class MainLoop:
         try:
             while True:
                 self.executor.release()
+                if isinstance(rounds.gone, FencedError):
+                    raise rounds.gone
                 if is_over() or _is_past(deadline):
                     break
                 if rounds.is_due():

@@ -52,7 +52,7 @@ class FilesInForce:
         """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
-        self._on_change: Callable[[], Awaitable[None]] = _nothing
+        self._on_change: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def settings(self) -> Settings:
@@ -62,7 +62,7 @@ class FilesInForce:
     def message_limit(self, name: str) -> int:
         """The most messages that may wait for an agent."""
         own = self.settings
-        return (own.own if name == own.name else self.followers.of(name).settings).messages
+        return (own.own if name == own.name else self.followers.settings_of(name)).messages
 
     @property
     def schemas(self) -> Schemas:
@@ -98,7 +98,7 @@ class FilesInForce:
 
     def hear_of_changes(self, on_change: Callable[[], Awaitable[None]]) -> None:
         """Await `on_change` after each change that was taken over."""
-        self._on_change = on_change
+        self._on_change.append(on_change)
 
     def keep(self, definitions: Iterable[Definition], name: str = "") -> None:
         """Have those modules that ship which runs under way name, though no file may name them now (N31).
@@ -106,15 +106,22 @@ class FilesInForce:
         The runs are those of an agent, without a `name` of the home's own.
         """
         references = [reference for definition in definitions for reference in definition.references]
-        folder = self._files.agents.get(name)
+        folder, followed = self._files.agents.get(name), self.followers.followed(name)
+        found = folder or followed
         with suppress(DefinitionError):  # a call of what does not load says so
-            if folder is None or folder.loaded is self._files.loaded:
+            if found is None or found.loaded is self._files.loaded:
                 self._loader.keep(references)
                 self.loaded = self.loaded.with_shipped(references)
-            else:
-                self._loader.keep(references, folder.collections)
-                folder = msgspec.structs.replace(folder, loaded=folder.loaded.with_shipped(references))
+                return
+            self._loader.keep(references, found.collections)
+            loaded = found.loaded.with_shipped(references)
+            if folder is not None:
+                folder = msgspec.structs.replace(folder, loaded=loaded)
                 self._files = self._files._replace(agents={**self._files.agents, name: folder})
+            elif followed is not None and loaded is not followed.loaded:
+                names = self.followers.settings_of(name).collections
+                followed = msgspec.structs.replace(followed, loaded=loaded)
+                self._files = self._files._replace(followed={**self._files.followed, names: followed})
 
     def declared(self) -> list[bytes] | None:
         """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
@@ -146,22 +153,30 @@ class FilesInForce:
         self.followers.tell()
         await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
-    async def reload(self, is_settled: Callable[[], bool] = lambda: True) -> bool:
+    async def reload(
+        self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
+    ) -> bool:
         """Read the home again, and take over in one turn what has changed; True if anything had.
 
-        What was read is dropped unless `is_settled` says, once all is read, that it counts.
+        What was read is dropped unless `is_settled` says, once all is read, that it counts. `first` is done
+        before, in the thread that reads, and while nobody else does.
         """
         if self._home is None:
             return False
         async with self._reading:
-            files = await asyncio.to_thread(
-                HomeFiles.read, self._home, self._loader, self._files, self.settings
-            )
+            files = await asyncio.to_thread(self._read, self._home, first)
             if files.state == self._files.state or not is_settled():
                 return False
             await self._host.submit(partial(self._adopt, files))
-            await self._on_change()
+            for on_change in self._on_change:
+                await on_change()
             return True
+
+    def _read(self, home: Home, first: Callable[[], None]) -> HomeFiles:
+        first()
+        before, now, roaming = self._files, self.settings, self.followers.roaming
+        files = HomeFiles.read(home, self._loader, before, now)
+        return files if roaming is None else roaming.read(files, self._loader, before, now)
 
     def _adopt(self, files: HomeFiles, turn: Turn) -> None:
         """Let what was read count from now on."""
@@ -189,5 +204,10 @@ class FilesInForce:
         self.followers.tell(before)
 
 
-async def _nothing() -> None:
-    """Do nothing: nobody wants to hear of it."""
+def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
+    """Have the log say what a daemon starts on, with so many runs under way, and what it has read."""
+    log.info("started on %s, with %d runs under way", home.path if home is not None else "memory", runs)
+    for line in differences([], files.libraries):
+        log.info("%s", line)
+    for fault in files.faults:
+        log.info("did not load: %s", fault)

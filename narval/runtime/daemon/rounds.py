@@ -9,29 +9,30 @@ several are ready, `shares` decides (G12).
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from narval.errors import DaemonGoneError, InternalError, NarvalError, StoreError
-from narval.runtime.agent.agent import AgentState
+from narval.errors import (
+    CutOffError,
+    DaemonGoneError,
+    InternalError,
+    NarvalError,
+    StoreAwayError,
+    StoreError,
+)
 from narval.runtime.agent.loop import Loop
-from narval.runtime.agent.run import Run
-from narval.runtime.agent.timers import TimerQueue
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.dispatcher import Dispatcher
 from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.clock_watch import ClockWatch
 from narval.runtime.daemon.committer import Committer
+from narval.runtime.daemon.moments import Moments
 from narval.runtime.daemon.shares import Shares
 from narval.runtime.daemon.stop import Stop
 from narval.runtime.system import stopwatch
 from narval.runtime.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.daemon")
-
-FAILED_KEPT = 1000
-"""So many failed runs are remembered for the summary of a time of work."""
 
 
 class Participant(Protocol):
@@ -56,6 +57,13 @@ class Participant(Protocol):
         """Hear that its turn broke down; True if that costs nobody else, and it has left the rounds."""
 
 
+class WorkGate(Protocol):
+    """Open while a daemon is sure of what it holds, where others work on the same store (G48)."""
+
+    def is_open(self) -> bool:
+        """True if turns may be begun, and what is recorded performed."""
+
+
 class Alarm(NamedTuple):
     """Something that is to happen at a moment within a round; `ring` is given the present moment,
     `clock_was_set` the seconds by which the clock was set, before what is due by now rings.
@@ -63,6 +71,9 @@ class Alarm(NamedTuple):
 
     ring: Callable[[float], None]
     clock_was_set: Callable[[float], None]
+
+
+Turns: TypeAlias = list[tuple[Participant, Turn]]
 
 
 class Rounds:
@@ -74,16 +85,15 @@ class Rounds:
     def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
         self.participants: dict[Participant, None] = {}
         """The agents at work."""
-        self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
-        """The runs that have failed of late."""
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds."""
         self._clock_watch, self._committer = ClockWatch(clock), committer
         self._stop, self._bell = stop, bell
         self._shares: Shares[Participant] = Shares()
-        self._moments: TimerQueue[Participant | Alarm, None] = TimerQueue()
-        self._awaited: dict[Participant | Alarm, float] = {}
-        """The moments in the queue, by agent or by who is to be called."""
+        self._moments: Moments[Participant | Alarm] = Moments()
+        self._gate: WorkGate | None = None
+        self._held_back: Turns = []
+        """The turns that are recorded, and are performed when the gate opens."""
         stop.announce_to(self._perform_no_more)
 
     @property
@@ -102,13 +112,16 @@ class Rounds:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
         self.participants.pop(participant, None)
         self._shares.remove(participant)
-        if self._awaited.pop(participant, None) is not None:
-            self._moments.discard(participant)
+        self._moments.put(participant, None)
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
         """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
-        self._await(alarm, moment)
+        self._moments.put(alarm, moment)
         self._bell.ring()
+
+    def keep_to(self, gate: WorkGate) -> None:
+        """Begin and perform nothing from now on while a gate is closed; the bell is rung when it opens."""
+        self._gate = gate
 
     def has_work(self, participant: Participant) -> None:
         """Let an agent have a turn in the next round."""
@@ -117,9 +130,11 @@ class Rounds:
 
     def is_due(self) -> bool:
         """True if a round would do anything now."""
-        if self._shares.ready:
+        if self._gate is not None and not self._gate.is_open():
+            return False
+        if self._shares.ready or self._held_back:
             return True
-        due = self._moments.next() if self._awaited else None
+        due = self._moments.next()
         if due is None:
             return False
         now = self.clock.now()
@@ -129,7 +144,7 @@ class Rounds:
 
     def next_moment(self) -> float | None:
         """The moment at which the next round is due by itself, or None."""
-        return self._moments.next()
+        return None if self._gate is not None and not self._gate.is_open() else self._moments.next()
 
     async def recorded(self) -> None:
         """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
@@ -147,21 +162,25 @@ class Rounds:
     async def round(self) -> None:
         """Make one round; when it breaks down there is none after it: memory may be ahead of the store."""
         try:
-            made = self._decide()
-            batches = [turn.transaction.batch for _, turn in made if turn.transaction.batch]
-            under_way = self._committer.commit(batches)
-            if under_way is not None:
-                await under_way
+            made, self._held_back = self._held_back, []
+            if not made:
+                made = self._decide()
+                batches = [turn.transaction.batch for _, turn in made if turn.transaction.batch]
+                under_way = self._committer.commit(batches)
+                if under_way is not None:
+                    await under_way
+                if self._committer.refused:
+                    made = self._recorded_of(made, self._committer.refused)
+            if self._gate is not None and not self._gate.is_open():
+                self._held_back = made
+                return
             quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
-            if self._committer.refused:
-                made = self._recorded_of(made, self._committer.refused)
             for participant, turn in made:
                 began = stopwatch.seconds() if is_shared else 0.0
                 try:
                     participant.perform(turn)
                 except Exception as error:
-                    if not participant.broke_down(error):
-                        raise
+                    _cost_it_alone(participant, error)
                 if is_shared:
                     self._shares.charge(participant, stopwatch.seconds() - began)
                 quits |= turn.transaction.quit
@@ -189,31 +208,27 @@ class Rounds:
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _decide(self) -> list[tuple[Participant, Turn]]:
+    def _decide(self) -> Turns:
         """A turn each of those that are ready, while there is time."""
         now = self._clock_watch.clock.now()
         if (jump := self._clock_watch.jump(now)) is not None:
             self._reckon(jump)
-        if self._awaited:
+        if self._moments.of:
             while (due := self._moments.pop_due(now)) is not None:
-                del self._awaited[due[1]]
-                if isinstance(due[1], Alarm):
-                    due[1].ring(now)
+                if isinstance(due, Alarm):
+                    _ring(due, now)
                 else:
-                    self._shares.ready[due[1]] = None
-        made: list[tuple[Participant, Turn]] = []
+                    self._shares.ready[due] = None
+        made: Turns = []
         alone = self._shares.alone()
         for participant, share in self._shares.turns() if alone is None else ((alone, None),):
             try:
                 made.append((participant, participant.loop.decide(now, share)))
             except Exception as error:
-                if not participant.broke_down(error):
-                    raise
+                _cost_it_alone(participant, error)
         return made
 
-    def _recorded_of(
-        self, made: list[tuple[Participant, Turn]], refused: Mapping[int, StoreError]
-    ) -> list[tuple[Participant, Turn]]:
+    def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
         """The turns that are recorded; those of agents that were refused have broken down (G17)."""
         for participant, turn in made:
             refusal = refused.get(turn.transaction.batch.agent)
@@ -229,21 +244,14 @@ class Rounds:
             participant.loop.clock_jumped(jump)
             if participant.loop.has_work():
                 self._shares.ready[participant] = None
-        for alarm in [key for key in self._awaited if isinstance(key, Alarm)]:
+        for alarm in [due for due in self._moments.of if isinstance(due, Alarm)]:
             alarm.clock_was_set(jump.by)
 
     def _await_moment(self, participant: Participant) -> None:
         """Note when an agent that has come to rest is due by itself."""
         at = participant.loop.next_moment()
-        if at != self._awaited.get(participant):
-            self._await(participant, at)
-
-    def _await(self, key: Participant | Alarm, at: float | None) -> None:
-        if at is not None:
-            self._awaited[key] = at
-            self._moments.push(at, key, None)
-        elif self._awaited.pop(key, None) is not None:
-            self._moments.discard(key)
+        if at != self._moments.of.get(participant):
+            self._moments.put(participant, at)
 
     def _break_down(self, error: NarvalError) -> None:
         """Perform nothing of the round, and answer all that wait with `error`."""
@@ -253,3 +261,22 @@ class Rounds:
     def _perform_no_more(self) -> None:
         for participant in self.participants:
             participant.dispatcher.stop()
+
+
+def _ring(due: Alarm, now: float) -> None:
+    """Ring an alarm. Raises CutOffError where something was to be read in the store for it."""
+    try:
+        due.ring(now)
+    except StoreAwayError as error:
+        raise CutOffError(f"agents could not be looked after: {error}") from error
+
+
+def _cost_it_alone(participant: Participant, error: Exception) -> None:
+    """Have a turn that broke down cost its agent alone. Raises the error where it is the home's own,
+    CutOffError where that could not read in the store.
+    """
+    if participant.broke_down(error):
+        return
+    if isinstance(error, StoreAwayError):
+        raise CutOffError(f"the home's own agent could not go on: {error}") from error
+    raise error

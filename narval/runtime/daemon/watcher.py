@@ -16,10 +16,10 @@ from narval.errors import NarvalError
 from narval.runtime.calls.people.files import WORK_FOLDER
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agents import Agents
-from narval.runtime.daemon.drop_folder import FOLDER
-from narval.runtime.daemon.inbox import Inboxes
+from narval.runtime.daemon.dropped.drop_folder import FOLDER
+from narval.runtime.daemon.dropped.inbox import Inboxes
+from narval.runtime.daemon.dropped.work_folders import WorkFolders
 from narval.runtime.daemon.reload import FilesInForce
-from narval.runtime.daemon.work_folders import WorkFolders
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.agents.settings import COLLECTIONS
 from narval.runtime.system.clock import Clock
@@ -43,7 +43,7 @@ PARTS = {
     "data": False,
     AGENTS: True,
     COLLECTIONS: True,
-    FOLDER: False,
+    FOLDER: True,
     WORK_FOLDER: True,
 }
 """The folders that are watched; True: with all that is below them."""

@@ -116,7 +116,7 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
     daemon = agent.daemon
     known, store = daemon.agent.runs[run], daemon.agent.store
     saved = agent.history(run)[-1]["seq"]
-    batch = Batch()
+    batch = Batch(1)
     batch.snapshots.append(SnapshotRow(run, saved, codec.encode_snapshot(known.state, known.commands())))
     daemon.store.commit(batch)
     agent.add("<go for='line'/>")

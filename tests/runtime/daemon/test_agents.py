@@ -106,7 +106,7 @@ async def test_G1_agents_have_names_and_ids_of_their_own(scene: Scene) -> None:
     for name in ("ada", "narval"):
         with pytest.raises(RequestError, match=f"there is an agent {name} already"):
             await ask(daemon, "", "add_agent", name=name)
-    with pytest.raises(RequestError, match=r"no agent 'adda' here; did you mean .*ada.*narval, ada, bob"):
+    with pytest.raises(RequestError, match=r"no agent 'adda' here \(did you mean .*ada.*narval, ada, bob"):
         await ask(daemon, "adda", "status")
     await ask(daemon, "", "remove_agent", name="ada")
     assert (await ask(daemon, "", "add_agent", name="ada"))["state"] == "passive"

@@ -11,23 +11,27 @@ found active; its next start activates that, and whom a moment waits for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from functools import partial
 
-from narval.errors import InternalError, NarvalError, RequestError
+from narval.errors import (
+    FencedError,
+    InternalError,
+    NarvalError,
+    RequestError,
+)
 from narval.memory.elements.control_elements import ACTED
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.recovery import restore_runs
 from narval.runtime.agent.turn import Turn
-from narval.runtime.agent.waiting import Told
 from narval.runtime.daemon.agents.active_memory import ActiveMemory
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows, register
-from narval.runtime.daemon.agents.faults import Faults
+from narval.runtime.daemon.agents.breakdowns import Breakdowns
+from narval.runtime.daemon.agents.damage_report import report_damage
 from narval.runtime.daemon.agents.laying_down import LayingDown
 from narval.runtime.daemon.agents.restorations import Restorations
 from narval.runtime.daemon.agents.wake_ups import WakeUps
-from narval.runtime.daemon.damage_report import report_damage
 from narval.runtime.daemon.followers import PEOPLE, sync, tell_of_people
 from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.daemon.reload import FilesInForce
@@ -79,6 +83,20 @@ def go_on(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int])
     sync(turn, files, again)
 
 
+def begin_own(
+    host: AgentHost,
+    files: FilesInForce,
+    declared: list[bytes] | None,
+    again: Container[int],
+    turn: Turn,
+) -> None:
+    """Have the home's own agent go on, and the store have its name as the settings say it now."""
+    known, name = host.agent.store.identity(), files.settings.name
+    if known.name != name and not host.loop.record_only:
+        register(known._replace(name=name), turn)
+    go_on(turn, host, files.own(declared), again)
+
+
 class Activations:
     """The hosts of the agents at work, and the moments at which others are to be.
 
@@ -89,12 +107,12 @@ class Activations:
         self, rows: AgentRows, rounds: Rounds, files: FilesInForce, restorations: Restorations
     ) -> None:
         self._rows, self._rounds, self._files = rows, rounds, files
-        self.faults = Faults()
         self._hosts: dict[str, AgentHost] = {}
-        self._wake_ups = WakeUps(rounds, self._come, self._clock_was_set)
-        """For passive agents, and for those at work that may have been idle for long enough."""
         self.calls = restorations.calls
-        self._laying_down = LayingDown(rows, self._is_passive, is_possible=restorations.are_possible)
+        self.breakdowns = Breakdowns(rows, self.calls, self._now, self._wait)
+        self._wake_ups = WakeUps(rounds, self._come, self.breakdowns.clock_was_set)
+        """For passive agents, and for those at work that may have been idle for long enough."""
+        self.laying_down = LayingDown(rows, self._is_passive, is_possible=restorations.are_possible)
         self._memory = ActiveMemory()
         self.restorations = restorations
 
@@ -119,6 +137,14 @@ class Activations:
             if row.state != SUSPENDED:
                 self.go_on_with(row.name, is_start=True)
 
+    def begin(self, row: AgentRow) -> None:
+        """Have an agent that this daemon has from now on go on, as at a daemon's start."""
+        is_wanted = row.state == ACTIVE or row.name in self._files.followers.always_active
+        if is_wanted and row.state != SUSPENDED:
+            self.go_on_with(row.name, is_start=True)
+        elif row.wake_at is not None:
+            self._wait(row.name, row.wake_at)
+
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not at work.
 
@@ -127,7 +153,7 @@ class Activations:
         await self.settled(name)
         row = self._rows.find(name)
         if name not in self._hosts:
-            if (rest := self.faults.rest(name, self._now())) is not None:
+            if (rest := self.breakdowns.faults.rest(name, self._now())) is not None:
                 raise RequestError(f"agent {name} broke down, and is made anew in {rest:.0f} s; see the log")
             await self.restorations.finish(row, partial(self._put_to_work, row, False))
         if (host := self._hosts.get(name)) is None:
@@ -141,12 +167,12 @@ class Activations:
         row = self._rows[name]
         if name not in self.restorations:
             then = partial(self._put_to_work, row, is_start)
-            self.restorations.begin(row, then, partial(self._rest_or_suspend, name))
+            self.restorations.begin(row, then, partial(self.breakdowns.rest_or_suspend, name))
 
     def go_on_soon(self, name: str) -> None:
         """Activate an agent in the next round, unless it is suspended, or rests: then it will be anyway."""
         now, row = self._now(), None if name in self._hosts else self._rows.get(name)
-        if row is not None and row.state != SUSPENDED and self.faults.rest(name, now) is None:
+        if row is not None and row.state != SUSPENDED and self.breakdowns.faults.rest(name, now) is None:
             self._wait(name, now)
 
     async def lay_down(self, name: str) -> bool:
@@ -154,21 +180,25 @@ class Activations:
         await self.restorations.over(name)
         if (host := self._hosts.get(name)) is None:
             return True
-        request = self._laying_down.request(name, host)
+        request = self.laying_down.request(name, host)
         return await host.submit(request.work, request.settle) is not None
 
-    def end(self, name: str) -> None:
-        """Give up the activation of an agent, if there is one, and all calls of it."""
+    def end(self, name: str, id: str | None) -> None:
+        """Give up the activation of an agent, if there is one, and all calls of it; one that is not in memory
+        whole has no `id` here, and no calls.
+        """
         self._wait(name, None)
-        host, id = self._hosts.get(name), self._rows[name].id
-        if host is not None:
-            self._give_up(name, host, RequestError(f"agent {name} is not at work any more"))
-        self.calls.end(id)
+        self.restorations.drop(name)
+        if (host := self._hosts.get(name)) is not None:
+            id = host.dispatcher.identity.id
+            self._give_up(name, host, RequestError(f"agent {name} is not at work here any more"))
+        if id is not None:
+            self.calls.end(id)
 
     async def settled(self, name: str) -> None:
         """Wait until an agent that is about to be active, or passive, is, or is not."""
         await self.restorations.over(name)
-        await self._laying_down.settled(name)
+        await self.laying_down.settled(name)
 
     # --- beginning and ending -------------------------------------------------------------------------
 
@@ -179,7 +209,7 @@ class Activations:
         """Have an agent that is restored take part in rounds."""
         files, name = self._files, row.name
         runs_are_back(host, latest, self._now())
-        self.faults.caution(name, self._now(), host.loop)
+        self.breakdowns.faults.caution(name, self._now(), host.loop)
         runs = host.agent.runs.active.values()
         files.keep((run.definition for run in runs if run.definition is not None), name)
         files.followers.follow(host)
@@ -196,7 +226,7 @@ class Activations:
         self._wait(name, self._now() + host.settings.idle_after)
         self._memory.reckon(host)
         for other in self._memory.over(files.settings.active_memory, host):
-            other.post(self._laying_down.request(other.dispatcher.identity.name, other))
+            other.post(self.laying_down.request(other.dispatcher.identity.name, other))
 
     def _begin(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
         """Make the first turn of an activation; from its commit on the row says that the agent is active."""
@@ -237,7 +267,7 @@ class Activations:
             else:
                 self._wait(name, now + max(host.settings.idle_after, LEAST_IDLE))
                 if not host.is_in_use:
-                    host.post(self._laying_down.request(name, host))
+                    host.post(self.laying_down.request(name, host))
 
     def _wait(self, name: str, at: float | None) -> None:
         """Look after an agent at a moment; None: no more."""
@@ -255,26 +285,13 @@ class Activations:
 
     def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down."""
-        log.error("a turn of agent %s broke down", name, exc_info=error)
-        if self._hosts.get(name) is host:  # else it was let go within that turn
+        if not isinstance(error, FencedError):
+            log.error("a turn of agent %s broke down", name, exc_info=error)
+        if self._hosts.get(name) is host and isinstance(error, FencedError):
+            for gone in self._rows.forget(error.agents):
+                self.end(*gone)
+        elif self._hosts.get(name) is host:  # else it was let go within that turn
             why = InternalError(f"agent {name} broke down: {error!r}; the log says where")
             self._give_up(name, host, why)
-            self._rest_or_suspend(name, error, host.loop.suspects())
+            self.breakdowns.rest_or_suspend(name, error, host.loop.suspects())
         return True
-
-    def _clock_was_set(self, by: float) -> None:
-        for name, until in self.faults.clock_was_set(by, self._now()):
-            self._wait(name, until)
-
-    def _rest_or_suspend(self, name: str, error: Exception, suspects: Iterable[Told] = ()) -> None:
-        """Have an agent made anew after a while, or suspend it where that was tried often enough (G18)."""
-        now = self._now()
-        if (rest := self.faults.note(name, now, suspects)) is not None:
-            log.error("agent %s is made anew in %g s: %s", name, rest, error)
-            self._wait(name, now + rest)
-            return
-        row = self._rows[name]._replace(state=SUSPENDED, why=f"{self.faults.often}: {error}", wake_at=None)
-        log.critical("agent %s is suspended: %s", name, row.why)
-        self._rows.note(row)
-        self._rows.own.post(Request(partial(register, row)))
-        self.calls.end(row.id)

@@ -21,7 +21,6 @@ from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.daemon.waiters import Waiters, future, settle
 from narval.runtime.home.agents.settings import AgentSettings
 from narval.runtime.messages.agent_mail import AgentMail
-from narval.runtime.store.batch import HOME_AGENT
 
 log = logging.getLogger("narval.daemon")
 
@@ -92,7 +91,8 @@ class AgentHost:
     def post(self, item: Delivery | Request) -> None:
         """Leave something for the next turn."""
         self.loop.intake.post(item)
-        self._main_loop.rounds.has_work(self)
+        if self.loop.intake.gone is None:
+            self._main_loop.rounds.has_work(self)
 
     def wake(self) -> None:
         """Look again whether there is something to do, or whether it is over."""
@@ -118,6 +118,8 @@ class AgentHost:
         """Wait until a run is over, or for so many seconds."""
         if not run.active:
             return
+        if self.loop.intake.gone is not None:
+            raise self.loop.intake.gone
         end = self.waiters.end_of(run.eid)
         await self._main_loop.wait_for(end, timeout)
         self.waiters.no_longer(run.eid, end)
@@ -141,7 +143,7 @@ class AgentHost:
         for run in turn.transaction.ended:
             run.load(None)
             if run.phase == "failed":
-                self._main_loop.rounds.failed.append((self.agent, run))
+                self._main_loop.failed.append((self.agent, run))
                 self._log_failure(run)
             self.waiters.over(run.eid)
         if self.waiters.asked:
@@ -168,7 +170,7 @@ class AgentHost:
         element = self.agent.memory.element(run.error) if run.error is not None else None
         kind, message, step = read_error(element) if element is not None else ("failed", "", "")
         where = f" in step {step}" if step else ""
-        name = "" if self.agent.store.agent == HOME_AGENT else self.dispatcher.identity.name
+        name = "" if self.agent.store.is_own else self.dispatcher.identity.name
         of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
         said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
         if run.caller is None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Container, Iterator
+from typing import TYPE_CHECKING
 
 from narval.definitions.suggestions import nearest
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.home.agents.settings import agent_name
-from narval.runtime.store.batch import HOME_AGENT, PASSIVE, AgentRow
+from narval.runtime.store.batch import PASSIVE, STORE, AgentRow
 from narval.runtime.store.statements import new_agent
 from narval.runtime.store.store import Store
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.runtime.store.shared.leases import Leases
 
 SHOWN = 20
 """The most names that a refusal lists."""
@@ -20,7 +25,8 @@ SHOWN = 20
 class AgentRows:
     """The rows of all agents but `own`, whose turns write them; `own_name` is how that is called now.
 
-    With `is_thin`, of those that are passive only name and number are in memory: the store has the rest.
+    On a store that daemons share they are those of the agents that this daemon has. With `is_thin`, of
+    those that are passive only name and number are in memory: the store has the rest.
     """
 
     def __init__(self, own: AgentHost, own_name: Callable[[], str], store: Store, *, is_thin: bool) -> None:
@@ -30,8 +36,8 @@ class AgentRows:
         """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
         """Moments at which agents are to be activated, as the store has them at the start; in no order."""
-        for row in store.agents():
-            if row.agent != HOME_AGENT:
+        for row in store.agents() if store.leases is None else ():
+            if row.agent != store.own:
                 self.note(row)
                 if row.wake_at is not None:
                     self.moments.append((row.wake_at, row.name))
@@ -67,7 +73,12 @@ class AgentRows:
 
     def numbers(self) -> Iterator[int]:
         """The numbers of the agents besides the home's own."""
-        return (known if isinstance(known, int) else known.agent for known in self._rows.values())
+        return map(_number, self._rows.values())
+
+    def number(self, name: str) -> int | None:
+        """The number of an agent besides the home's own; None where there is none of that name."""
+        known = self._rows.get(name)
+        return known.agent if isinstance(known, AgentRow) else known
 
     def in_full(self) -> list[AgentRow]:
         """The agents that are in memory whole: at work, also when the last daemon ended, or suspended."""
@@ -91,7 +102,7 @@ class AgentRows:
         if name == own:
             raise RequestError(f"{own} is the home's own agent, which is always active")
         there = [own, *self._rows]
-        meant = f"; did you mean {near!r}?" if (near := nearest(name, there)) is not None else ""
+        meant = f" (did you mean {near!r}?)" if (near := nearest(name, there)) is not None else ""
         more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
         what = f"there is no agent {name!r:.80} here{meant}"
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
@@ -104,6 +115,8 @@ class AgentRows:
             raise RequestError(f"expected {error}, got {name!r:.80}") from None
         if name in self._rows or name in self._changing or name == self.own_name():
             raise RequestError(f"there is an agent {name} already")
+        if self._store.leases is not None:
+            return await self._make(self._store.leases, name, state)
         self._last = 1 + (self._last or self._highest())
         row = self._changing[name] = new_agent(self._last, name)._replace(state=state)
         try:  # nobody sends it anything before it is recorded
@@ -113,11 +126,23 @@ class AgentRows:
         self.note(row)
         return row
 
+    async def _make(self, leases: Leases, name: str, state: str) -> AgentRow:
+        """Make an agent of a store that daemons share, which numbers it."""
+        self._changing[name] = AgentRow(STORE, "", name)
+        try:
+            made = await asyncio.to_thread(leases.make, name, state)
+        finally:
+            del self._changing[name]
+        if made is None:
+            raise RequestError(f"there is an agent {name} already, which another daemon of this store made")
+        self.note(made.row)
+        return made.row
+
     def _highest(self) -> int:
         """The highest number that an agent has, or that messages name."""
         changing = (row.agent for row in self._changing.values())
         named = self.own.mail.office.letters.last_correspondent()
-        return max((HOME_AGENT, named, *self.numbers(), *changing))
+        return max((self._store.own, named, *self.numbers(), *changing))
 
     async def put(self, row: AgentRow) -> AgentRow:
         """Register an agent as it is now."""
@@ -142,6 +167,19 @@ class AgentRows:
     def note(self, row: AgentRow) -> None:
         """Take note of how an agent is registered now; as passive not before it is recorded."""
         self._rows[row.name] = row.agent if self._is_thin and row.state == PASSIVE else row
+
+    def forget(self, numbers: Container[int]) -> list[tuple[str, str | None]]:
+        """Know agents no more that another daemon may have now: the name of each, and its id if it is whole
+        in memory.
+        """
+        gone = [name for name, known in self._rows.items() if _number(known) in numbers]
+        known = [self._rows.pop(name) for name in gone]
+        ids = (row.id if isinstance(row, AgentRow) else None for row in known)
+        return list(zip(gone, ids, strict=True))
+
+
+def _number(known: AgentRow | int) -> int:
+    return known if isinstance(known, int) else known.agent
 
 
 def register(row: AgentRow, turn: Turn) -> None:

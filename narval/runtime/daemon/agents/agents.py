@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import groupby, takewhile
 from operator import attrgetter
+from typing import Literal
 
-from narval.errors import InternalError, NarvalError, RequestError
+from narval.errors import ElsewhereError, InternalError, NarvalError, RequestError
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.activations import Activations
@@ -22,6 +24,9 @@ from narval.runtime.messages.remote_calls import CALL
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow, MessageRow, TakenRow
 from narval.runtime.store.store import Store
 
+ELSEWHERE = "elsewhere"
+"""The state of an agent that another daemon has, or none has taken yet."""
+
 log = logging.getLogger("narval.daemon")
 
 
@@ -31,6 +36,13 @@ class Agents:
     def __init__(self, rows: AgentRows, at_work: Activations, store: Store) -> None:
         self.rows, self.at_work = rows, at_work
         self._store = store
+
+    @property
+    def takes(self) -> Literal["none", "asked", "all"]:
+        """The agents that it may take of a store that daemons share: those that it is asked of, or any."""
+        if self._store.leases is None:
+            return "none"
+        return "asked" if self.at_work.record_only else "all"
 
     def start(self, rounds: Rounds) -> None:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
@@ -53,12 +65,19 @@ class Agents:
         return name in self.rows if host is None else run in host.agent.runs
 
     @asynccontextmanager
-    async def asked(self, name: str) -> AsyncIterator[AgentHost]:
+    async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:
         """The host of an agent, activated if it is not at work; it stays so meanwhile.
 
-        Raises RequestError where there is none, StoreError and InternalError where it cannot be restored.
+        Of one that another daemon has it shows to who only `reads` what the store has. Raises RequestError
+        where there is none, ElsewhereError, StoreError and InternalError where it cannot be restored.
         """
+        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
+            if not reads:
+                raise found[1]
+            yield await self.at_work.restorations.shown(*found)
+            return
         try:
+            await self.at_work.restorations.prepare(name)
             host = await self.at_work.activated(name)
         except NarvalError:
             raise
@@ -70,10 +89,46 @@ class Agents:
                 await host.submit(lambda turn: None)
             yield host
 
+    async def here(self, name: str) -> AgentRow:
+        """An agent besides the home's own that this daemon has: it takes one that none has.
+
+        Raises ElsewhereError, and RequestError where there is none of that name.
+        """
+        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
+            raise found[1]
+        return self.rows.find(name)
+
+    async def pinned(self, name: str) -> AgentRow | None:
+        """An agent that has its files in this home, and may be at work at no other; None where there is none
+        of that name. Raises ElsewhereError.
+        """
+        leases = self._store.leases
+        if leases is not None and (found := await self._elsewhere(name)) is not None:
+            raise found[1]
+        row = self.rows.get(name)
+        if leases is not None and row is not None:
+            await asyncio.to_thread(leases.pin, row.agent, self.rows.own_name())
+        return row
+
+    async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:
+        """An agent that another daemon has, and who; None of one that is here, or nowhere."""
+        from narval.runtime.daemon.fleet.holding import look_for, take_over
+
+        leases = self._store.leases
+        while leases is not None and name not in self.rows and name != self.rows.own_name():
+            found = await asyncio.to_thread(look_for, leases, name)
+            if not isinstance(found, AgentRow):
+                return found
+            if name not in self.rows:  # else it was taken for another reason meanwhile
+                take_over(self.rows, self.at_work, [found])
+        return None
+
     def state_of(self, row: AgentRow) -> str:
-        """The state of an agent: of one that is not suspended, as it is in this daemon."""
+        """The state of an agent: of one that is not suspended, as this daemon has it."""
         if row.state == SUSPENDED:
             return row.state
+        if self.takes != "none" and row.name not in self.rows:
+            return ELSEWHERE
         if self.at_work.host(row.name) is not None:
             return ACTIVE
         return row.state if self.at_work.record_only else PASSIVE
@@ -81,21 +136,21 @@ class Agents:
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
         await self.at_work.settled(name)
-        row = self.rows.find(name)._replace(state=SUSPENDED, why=why, wake_at=None)
+        row = (await self.here(name))._replace(state=SUSPENDED, why=why, wake_at=None)
         self.rows.note(row)  # at once, so that nobody activates it while its calls end
-        self.at_work.end(name)
+        self.at_work.end(name, row.id)
         await self.at_work.calls.over(row.id)
         return await self.rows.put(row)
 
     async def resume(self, name: str) -> AgentRow:
         """Let a suspended agent go on. Raises RequestError."""
-        row = self.rows.find(name)
+        row = await self.here(name)
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
         await self.at_work.settled(name)
         await self.at_work.calls.over(row.id)
-        self.at_work.end(name)
-        self.at_work.faults.forget(name)
+        self.at_work.end(name, row.id)
+        self.at_work.breakdowns.faults.forget(name)
         row = row._replace(state=ACTIVE, why="")
         self.rows.note(row)
         await self.rows.put(row)
@@ -104,7 +159,7 @@ class Agents:
 
     async def passivate(self, name: str) -> AgentRow:
         """Make an agent passive that has nothing to do. Raises RequestError where it has, or is suspended."""
-        if (row := self.rows.find(name)).state == SUSPENDED:
+        if (row := await self.here(name)).state == SUSPENDED:
             raise RequestError(f"{name} is suspended, and does nothing until `narval agents resume {name}`")
         if self.at_work.record_only:
             raise RequestError(f"no daemon runs, so {row.name} is not in memory")
@@ -117,20 +172,22 @@ class Agents:
 
         Raises RequestError.
         """
-        row = self.rows.find(name)
+        row = await self.here(name)
         active = sum(run.phase == "active" for run in self._store.of(row.agent).runs())
         if active and not now:
             runs = f"{active} run{'s' * (active > 1)}"
             raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
         await self.at_work.settled(name)
-        self.at_work.end(name)
-        self.at_work.faults.forget(name)
+        self.at_work.end(name, row.id)
+        self.at_work.breakdowns.faults.forget(name)
         own, asked = self.rows.own.mail, list(self._asked_of(row))
         left = self._store.letters.messages(row.agent)
 
         def tell(turn: Turn) -> None:
             own.calls.tell_of_gone(turn, name=name, asked=asked)
             own.bury(turn, left, name, Refusal("removed", "it was removed"))
+            if self._store.leases is not None:  # what comes later is a stray of its sender
+                turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
 
         await self.rows.remove(row, tell)
         await self.at_work.calls.over(row.id)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from narval.errors import RequestError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agents import Agents
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.home.agents.collections import AGENTS, folder_of
-from narval.runtime.home.agents.folders import AGENT_FILE
+from narval.runtime.home.agents.settings import AGENT_FILE
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
 from narval.runtime.store.store import Store
 
@@ -43,20 +44,24 @@ class FolderAgents:
     async def _change(self) -> None:
         await self._follow()
         for name in self._files.followers.always_active:
-            if self._agents.rows[name].state != SUSPENDED:
+            if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
                 self._agents.at_work.go_on_with(name)
 
     async def _follow(self) -> None:
-        folders, rows = self._files.followers.folders, self._agents.rows
-        if self._known is None and (folders or len(rows)):
+        folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
+        if self._known is None and (folders or len(rows) or takes != "none"):
             self._known = frozenset(rows.own.agent.store.meta.get(RECORDED, "").split())
         if not folders and not self._known:
             return
         known = self._known or frozenset()
-        await self._note(name for name in (*known, *folders) if name in rows or name in folders)
-        for name in folders:
+        left = sorted(known - folders.keys())
+        for name in left if takes == "all" else ():
+            with suppress(RequestError):  # another home's now, or removed
+                await self._agents.here(name)
+        await self._note((*folders, *(name for name in left if name in rows or takes == "asked")))
+        for name in folders if takes != "asked" else folders.keys() - known:
             await self._bring_in_line(name)
-        for name in sorted(known - folders.keys()):
+        for name in left:
             if name in rows and rows[name].state != SUSPENDED:
                 log.warning("%s/%s is gone: its agent is suspended until it is back", AGENTS, name)
                 await self._agents.suspend(name, gone(name))
@@ -71,10 +76,11 @@ class FolderAgents:
 
     async def _bring_in_line(self, name: str) -> None:
         rows, is_good = self._agents.rows, self._files.followers.folders[name].given is not None
-        row = rows.get(name)
         try:
+            row = await self._agents.pinned(name)
             if row is None:
                 await rows.add(name, ACTIVE)
+                await self._agents.pinned(name)
                 log.info("agent %s is there: %s/%s", name, AGENTS, name)
             if not is_good and (row is None or row.state != SUSPENDED):
                 await self._agents.suspend(name, faulty(name))

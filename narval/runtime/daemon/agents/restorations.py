@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sized
 
-from narval.runtime.agent.recovery import PIECE, Read, restoring
+from narval.errors import NarvalError
+from narval.runtime.agent.recovery import PIECE, Read, at_once, restoring
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agent_rows import AgentRows
 from narval.runtime.daemon.agents.detached_calls import DetachedCalls
@@ -40,6 +41,7 @@ class Restorations:
         self.are_possible = not maker.store.is_volatile
         self._wake = wake
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._dropped: set[asyncio.Task[None]] = set()
         self._is_over = False
 
     def __contains__(self, name: str) -> bool:
@@ -52,6 +54,7 @@ class Restorations:
     def begin(self, row: AgentRow, then: Then, failed: Callable[[Exception], None]) -> None:
         """Restore an agent, and call `then`, or `failed`: at once, unless a piece of it is a whole one."""
         try:
+            self._followers.require(row.name)
             host = self._blank(row)
             work = restoring(host.agent)
             try:
@@ -75,16 +78,37 @@ class Restorations:
         if failures:
             raise failures[0]
 
+    async def prepare(self, name: str) -> None:
+        """Have all be here that an agent follows, if that can be. Raises StoreError."""
+        await self._followers.fetch_for(name)
+
     async def over(self, name: str) -> None:
         """Wait until an agent that is being restored is there, or cannot be."""
         if (task := self._under_way.get(name)) is not None:
             await asyncio.wait([task])
 
+    def drop(self, name: str) -> None:
+        """Restore an agent no further, if it is being restored."""
+        if (task := self._under_way.pop(name, None)) is not None:
+            self._dropped.add(task)
+            task.add_done_callback(self._dropped.discard)
+
     async def close(self) -> None:
         """Restore nothing more: agents that are not there yet are dropped, as if killed."""
         self._is_over = True
-        if self._under_way:
-            await asyncio.wait(list(self._under_way.values()))
+        await self._followers.close()
+        if tasks := [*self._under_way.values(), *self._dropped]:
+            await asyncio.wait(tasks)
+
+    async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
+        """The host of an agent as the store has it, to be looked at: whatever it is told to do is refused
+        with `why`. Raises StoreError.
+        """
+        host = self._blank(row._replace(state=SUSPENDED))
+        host.give_up(why)
+        await asyncio.to_thread(at_once, restoring(host.agent))
+        self._followers.show(host)
+        return host
 
     def _blank(self, row: AgentRow) -> AgentHost:
         """The host of an agent that has nothing yet of what the store has."""
@@ -111,13 +135,16 @@ class Restorations:
     ) -> None:
         try:
             try:
-                while not self._is_over:
+                while not self._is_over and asyncio.current_task() not in self._dropped:
                     rows = await asyncio.to_thread(work.send(rows))
             except StopIteration as done:
-                then(host, done.value)
+                if asyncio.current_task() not in self._dropped:
+                    then(host, done.value)
         except Exception as error:
-            failed(error)
+            if asyncio.current_task() not in self._dropped:
+                failed(error)
         finally:
             work.close()
-            del self._under_way[name]
+            if asyncio.current_task() not in self._dropped:
+                del self._under_way[name]
             self._wake()

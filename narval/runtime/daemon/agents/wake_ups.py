@@ -25,10 +25,10 @@ class WakeUps:
         """The moment of the alarm."""
 
     def begin(self, moments: Iterable[tuple[float, str]]) -> None:
-        """Look after these agents, each at its moment, and no others."""
-        self._heap = list(moments)
+        """Look after many agents, each at its moment."""
+        self._at |= {name: at for at, name in moments}
+        self._heap = [(at, name) for name, at in self._at.items()]
         heapq.heapify(self._heap)
-        self._at = {name: at for at, name in self._heap}
         self._ask()
 
     def set(self, name: str, at: float | None) -> None:

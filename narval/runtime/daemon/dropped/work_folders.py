@@ -36,7 +36,7 @@ from narval.runtime.calls.people.files import (
 )
 from narval.runtime.calls.people.telling import text_shown
 from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, contents
+from narval.runtime.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
 from narval.runtime.home.found_files import names_in
 from narval.runtime.store.rows import number
 from narval.runtime.system.clock import Clock

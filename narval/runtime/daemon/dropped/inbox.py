@@ -1,7 +1,8 @@
 """The inbox: an XML file moved to `inbox/` becomes elements, exactly once (N8, N35).
 
-    inbox/NAME -> inbox/.taken/NUMBER-NAME -> read, checked -> added, and the number noted, in one commit
-               -> removed
+    inbox/FILE      -> inbox/.taken/NUMBER-FILE -> read, checked -> added, and the number noted, in one commit
+                    -> removed
+    inbox/NAME/FILE -> the same, but sent to the agent of that name, wherever it is (G58)
 
 The number tells how far the inbox has been read: a file in `.taken` under a number that is noted was added,
 and is only to be removed; one with a higher number was not. So there is no moment at which `kill -9` loses a
@@ -23,10 +24,22 @@ from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.agents.agents import Agents
-from narval.runtime.daemon.drop_folder import Claim, DropFolder, NotSetAsideError, has_work, read
+from narval.runtime.daemon.dropped.drop_folder import (
+    FOLDER,
+    REFUSED,
+    Claim,
+    DropFolder,
+    NotSetAsideError,
+    has_work,
+    read,
+)
 from narval.runtime.daemon.reload import FilesInForce
 from narval.runtime.home.agents.collections import AGENTS
+from narval.runtime.home.agents.settings import NAME
+from narval.runtime.home.found_files import names_in
 from narval.runtime.home.schemas import Schemas
+from narval.runtime.messages.post_office import PostOffice
+from narval.runtime.messages.sending import send_from_outside
 from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
 from narval.runtime.system.time_slice import TimeSlice
@@ -44,18 +57,22 @@ AGAIN = 5.0
 class Inbox:
     """Adds what is dropped into a folder, one file after another, in order of their names.
 
-    `host` adds elements, `schemas` are those that elements must fit. When a file can be neither added nor set
-    aside, no further one is claimed: a later number would tell the next start that this one was added.
+    `host` adds elements, `schemas` are those that elements must fit; with a `receiver`, it sends them to the
+    agent of that name, whose matter schemas are. When a file can be neither added nor set aside, no further
+    one is claimed: a later number would tell the next start that this one was added.
     """
 
-    def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas) -> None:
-        self._folder, self._host, self._schemas = folder, host, schemas
+    def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas, receiver: str = "") -> None:
+        self._folder, self._host, self._schemas, self._receiver = folder, host, schemas, receiver
+        self._noted = noted_for(receiver)
 
-    async def add_all(self) -> None:
-        """Add all that lies there. Raises NotSetAsideError."""
+    async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
+        """Add all that lies there but what is to be left there, by name. Raises NotSetAsideError."""
         for claim in await asyncio.to_thread(self._folder.left_over):
             await self._add(claim)
         for name in await asyncio.to_thread(self._folder.unclaimed):
+            if is_left(name):
+                continue
             claimed = await asyncio.to_thread(self._folder.claim, name)
             if claimed is not None:
                 await self._add(claimed)
@@ -64,24 +81,31 @@ class Inbox:
         """Add what a file holds, all of it or nothing, and remove it."""
         try:
             elements, owner = await asyncio.to_thread(read, claim)
-            await self._check(elements, claim)
+            if not self._receiver:
+                await self._check(elements, claim)
         except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
         origin = Origin(step=claim.shown, by=owner)
 
-        def work(turn: Turn) -> list[int]:
+        def work(turn: Turn) -> None:
+            note = (self._noted, str(claim.number))
+            if self._receiver:
+                send_from_outside(self._host.mail, turn, self._receiver, elements, by=owner)
+                turn.transaction.batch.meta.append(note)
+                return
             if over := turn.agent.no_room_for(elements):
                 raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
-            turn.transaction.batch.meta.append((RECORDED, str(claim.number)))
-            return [turn.add(xml, origin) for xml in elements]
+            turn.transaction.batch.meta.append(note)
+            for xml in elements:
+                turn.add(xml, origin)
 
         try:
-            eids = await self._host.submit(work)
+            await self._host.submit(work)
         except ElementError as refusal:
             await asyncio.to_thread(self._folder.set_aside, claim, refusal)
             return
-        log.info("%s: %d elements", claim.shown, len(eids))
+        log.info("%s: %d elements", claim.shown, len(elements))
         await asyncio.to_thread(self._folder.remove, claim)
 
     async def _check(self, elements: list[bytes], claim: Claim) -> None:
@@ -97,8 +121,16 @@ class Inbox:
             await time_slice.yield_if_due()
 
 
+def noted_for(receiver: str) -> str:
+    """The fact of the store that holds the number of the last file that was sent to an agent; without a name,
+    of the last one added.
+    """
+    return f"{RECORDED} {receiver}".rstrip()
+
+
 class Inboxes:
-    """The inboxes of a home and of its agents with folders, looked after one after another.
+    """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere: looked
+    after one after another.
 
     `host` is the home's own agent, which is woken when nothing is left to add. An agent is activated by a
     file in its inbox (G5). It is tried again from time to time to set aside what could not be, and an error
@@ -131,6 +163,8 @@ class Inboxes:
         while True:
             try:
                 await self._add_all("", self._of_home)
+                for name in await asyncio.to_thread(self._for_agents):
+                    await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
                 folders = tuple(self._files.followers.folders)
                 for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
                     await self._add_all(name, partial(self._of_agent, name))
@@ -157,12 +191,34 @@ class Inboxes:
             self._stuck[name] = str(error)
         except Exception as error:
             known = isinstance(error, NarvalError)
-            whose = f"the inbox of {name}" if name else "the inbox"
+            whose = (f"the inbox of {name}" if "/" not in name else name) if name else "the inbox"
             log.error("%s is left alone from now on: %s", whose, error, exc_info=None if known else error)
             self._left_alone.add(name)
 
     async def _of_home(self) -> None:
-        await Inbox(self._folder, self._host, self._files.schemas).add_all()
+        await Inbox(self._folder, self._host, self._files.schemas).add_all(self._is_for_agent)
+
+    def _is_for_agent(self, name: str) -> bool:
+        """True for a folder in the home's inbox whose files are sent to the agent of that name."""
+        is_name = NAME.fullmatch(name) is not None and name != REFUSED
+        return is_name and (self._home / FOLDER / name).is_dir() and self._office.find(name) is not None
+
+    def _for_agents(self) -> list[str]:
+        """The folders in the home's inbox in which something lies that is to be sent, or to be removed."""
+        names = names_in(self._home / FOLDER)
+        named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
+        return [name for name in named if has_work(self._home / FOLDER, "", name)]
+
+    async def _sent_to(self, name: str) -> None:
+        if self._office.find(name) is None:
+            return
+        recorded = number(self._host.agent.store.meta, noted_for(name), 0)
+        durable = self._files.settings.durability == "power"
+        aside = f"../{REFUSED}"
+        folder = DropFolder(
+            self._home, recorded, within=f"{FOLDER}/", name=name, refused=aside, durable=durable
+        )
+        await Inbox(folder, self._host, self._files.schemas, name).add_all()
 
     async def _of_agent(self, name: str) -> None:
         async with self._agents.asked(name) as host:
@@ -170,6 +226,10 @@ class Inboxes:
             durable = self._files.settings.durability == "power"
             folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
             await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()
+
+    @property
+    def _office(self) -> PostOffice:
+        return self._host.mail.office
 
     async def _tell(self, name: str, why: str) -> None:
         """Tell once that nothing more is added until something is put right."""
@@ -179,7 +239,7 @@ class Inboxes:
         message = f"nothing is taken from the inbox until that is put right: {why}"
         log.error("%s", message)
         error = make_error("inbox-stuck", message)
-        if not name:
+        if not name or "/" in name:
             await self._host.submit(lambda turn: turn.add(error))
             return
         async with self._agents.asked(name) as host:

@@ -176,9 +176,9 @@ class DropFolder:
                 log.warning("%s", message)
 
 
-def has_work(home: Path, within: str) -> bool:
+def has_work(home: Path, within: str, name: str = FOLDER) -> bool:
     """True if something lies in an inbox that is to be added, or to be removed."""
-    folder = home / within / FOLDER
+    folder = home / within / name
     return bool(names_in(folder / TAKEN)) or any(
         name != REFUSED and _is_finished(name) for name in names_in(folder)
     )
