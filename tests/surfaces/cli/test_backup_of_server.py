@@ -1,0 +1,75 @@
+"""Backups of a store on a server, and into one (G60)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import fresh_schema, shared_server
+from tests.surfaces.cli.command_line import NAME, daemon, data, make_home, narval, until, well
+
+
+def on_a_server(place: Path, url: str, name: str = "narval") -> Path:
+    home = make_home(place)
+    (home / "etc" / "narval.toml").write_text(f"name = '{name}'\nstore = '{url}'\n")
+    return home
+
+
+@pytest.fixture
+def lived_in(tmp_path: Path, postgres_url: str) -> Path:
+    """A home whose own agent is not the first of the store, with another agent; backups are beside it."""
+    with daemon(on_a_server(tmp_path / "first", postgres_url, "first")) as first:
+        first.terminate()
+        first.communicate()
+    home = on_a_server(tmp_path / "home", postgres_url)
+    with daemon(home):
+        well(home, "agents", "add", "ada")
+        for agent in ("narval", "ada"):
+            well(home, "add", "-", "--agent", agent, given=NAME)
+            well(home, "start", "demo.greet", "--agent", agent)
+            until(lambda: greetings(home, agent) == 1)  # noqa: B023
+        well(home, "backup", tmp_path / "all.db")
+        well(home, "backup", tmp_path / "ada.db", "--agent", "ada")
+        well(home, "stop")
+    return home
+
+
+def greetings(home: Path, agent: str) -> int:
+    return narval(home, "memory", "greeting", "--agent", agent).stdout.count("Hello Ann")
+
+
+def names(home: Path) -> set[str]:
+    return {row["name"] for row in data(home, "agents")}
+
+
+def test_G60_what_was_on_a_server_goes_on_in_a_file(lived_in: Path, tmp_path: Path) -> None:
+    home = make_home(tmp_path / "other")
+    well(home, "restore", tmp_path / "all.db")
+    assert names(home) == {"first", "narval", "ada"}
+    assert data(home, "agents")[0]["name"] == "narval", "it is the home's own there"
+    with daemon(home):
+        assert [greetings(home, agent) for agent in ("narval", "ada")] == [1, 1]
+        well(home, "start", "demo.greet", "--agent", "ada")
+        until(lambda: greetings(home, "ada") == 2)
+
+
+def test_G60_a_new_store_on_a_server_is_filled_and_another_is_left_alone(
+    lived_in: Path, tmp_path: Path
+) -> None:
+    refused = narval(lived_in, "restore", tmp_path / "all.db", "--force")
+    assert "make another database or schema" in refused.stderr
+    with fresh_schema(shared_server()) as url:
+        home = on_a_server(tmp_path / "other", url)
+        well(home, "restore", tmp_path / "all.db")
+        with daemon(home):
+            assert [greetings(home, agent) for agent in ("narval", "ada")] == [1, 1]
+            well(home, "stop")
+
+
+def test_G60_an_agent_is_added_to_a_server_where_others_are_at_work(lived_in: Path, tmp_path: Path) -> None:
+    with daemon(tmp_path / "first"):
+        well(lived_in, "restore", tmp_path / "ada.db", "--agent", "ada", "--name", "bob")
+        (bob,) = (row for row in data(lived_in, "agents") if row["name"] == "bob")
+        assert (bob["state"], bob["why"]) == ("suspended", "restored from ada.db")
+        assert greetings(lived_in, "bob") == 1
