@@ -7,16 +7,16 @@ from pathlib import PurePath
 from typing import Any
 
 from narval.engines.registry import is_runnable
-from narval.errors import RequestError
+from narval.errors import ElsewhereError, RequestError
 from narval.operations.text import article
 from narval.runtime.agent.history import past
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
+from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.drop_folder import standing
+from narval.runtime.daemon.dropped.drop_folder import standing
 from narval.runtime.daemon.home_files import AgentFiles
 from narval.runtime.home.agents.collections import AGENTS
-from narval.runtime.store.batch import HOME_AGENT
 
 
 def find_run(daemon: Daemon, eid: int) -> Run:
@@ -33,7 +33,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
 
 def command(daemon: Daemon, words: str) -> str:
     """A command, as one gives it for the agent that is asked (G21)."""
-    return f"narval {words}" + ("" if daemon.agent.store.agent == HOME_AGENT else f" --agent {daemon.name}")
+    return f"narval {words}" + ("" if daemon.agent.store.is_own else f" --agent {daemon.name}")
 
 
 def active_run(daemon: Daemon, eid: int) -> Run:
@@ -85,16 +85,43 @@ def _unknown(daemon: Daemon, name: str) -> str:
 
 def standing_of(daemon: Daemon) -> dict[str, Any]:
     """The state of the agent that is asked, and why it is suspended: nothing of the home's own (G20)."""
-    if daemon.agent.store.agent == HOME_AGENT:
+    if daemon.agent.store.is_own:
         return {}
-    row = daemon.agents.rows.find(daemon.name)
-    return {"agent_state": daemon.agents.state_of(row), "agent_why": row.why or None}
+    row = daemon.agent.store.identity()
+    return {
+        "agent_state": daemon.agents.state_of(row),
+        "agent_why": row.why or why_elsewhere(daemon.host),
+    }
+
+
+def store_away(daemon: Daemon) -> tuple[float, str] | None:
+    """Since when the server of the store does not answer (seconds since 1970), and why; None while it does.
+
+    A commit that waits tells so, a heartbeat that fails, or one that is not answered for long.
+    """
+    leases, fleet = daemon.store.leases, daemon.fleet
+    told = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
+    if known := [away for away in told if away is not None]:
+        return min(known)
+    if fleet is None or leases is None or leases.latest is None:
+        return None
+    from narval.runtime.store.shared.leases import LEASE  # here: a store of one daemon has none
+
+    answered = leases.latest.at + fleet.members.clocks.apart
+    is_late = daemon.rounds.clock.now() - answered > LEASE
+    return (answered, "no heartbeat is answered") if is_late else None
+
+
+def why_elsewhere(host: AgentHost) -> str | None:
+    """The daemon that has an agent which is shown as the store has it, for people; None of any other."""
+    gone = host.loop.intake.gone
+    return str(gone) if isinstance(gone, ElsewhereError) else None
 
 
 def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
     """The inbox of the agent that is asked as it lies there; None where it has none."""
     place = daemon.home.path if daemon.home is not None else None
-    if place is not None and daemon.agent.store.agent != HOME_AGENT:
+    if place is not None and not daemon.agent.store.is_own:
         place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
     return standing(place)._asdict() if place is not None else None
 
@@ -102,4 +129,4 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
 def files_of(daemon: Daemon) -> AgentFiles:
     """The files that count for the agent that is asked."""
     files = daemon.files
-    return files.own(None) if daemon.agent.store.agent == HOME_AGENT else files.followers.of(daemon.name)
+    return files.own(None) if daemon.agent.store.is_own else files.followers.of(daemon.name)

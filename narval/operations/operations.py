@@ -6,11 +6,13 @@ An operation takes plain keyword arguments and gives plain data, in the forms th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from narval.errors import RequestError
+from narval.errors import RequestError, StoreAwayError
+from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.lazy_table import LazyTable
 from narval.operations.registry import ASKER, Operation
@@ -21,6 +23,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.requests": ("stop", "reload", "log"),
     "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
+        "set_agent_settings",
         "send", "letters", "resend", "drop_letter",
     ),
     "attention.attention": ("attention",),
@@ -67,6 +70,12 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
     ),
 }  # fmt: skip
+AT_ONCE = frozenset({"status", "attention", "log", "stop"})
+"""The operations that wait for nobody to record anything, where the store may be away."""
+
+LOOKS = 0.25
+"""Seconds after which it is looked whether the store is away, while something is being recorded."""
+
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
@@ -94,12 +103,35 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
         has = " and ".join(sorted(asker.scopes)) or "none"
         raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
     found.check(arguments)
-    await daemon.rounds.recorded()
+    if daemon.store.is_shared:
+        await _recorded(daemon, found)
+    else:
+        await daemon.rounds.recorded()
     told = {ASKER: asker} if found.wants_asker else {}
     if asker.agent in ("", daemon.name):
         return await found(daemon, **arguments, **told)
-    async with daemon.of(asker.agent) as seen:
+    async with daemon.of(asker.agent, reads=found.scope == "read") as seen:
         return _of_agent(await found(seen, **arguments, **told), seen.name)
+
+
+async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
+    """Wait until what memory shows is recorded; who only reads does not while the server is away (G52).
+
+    Raises StoreError, StoreAwayError.
+    """
+    if asked.name in AT_ONCE:
+        return
+    waiting = asyncio.ensure_future(daemon.rounds.recorded())
+    try:
+        while not waiting.done():
+            await asyncio.wait([waiting], timeout=LOOKS)
+            if asked.scope == "read" and not waiting.done() and daemon.store.away is not None:
+                since, why = daemon.store.away
+                what = f"what is in memory is not recorded since {json_forms.moment(since)}"
+                raise StoreAwayError(f"{what}: {why}; `narval status` tells when it is again")
+        await waiting
+    finally:
+        waiting.cancel()
 
 
 def _of_agent(answer: Any, name: str) -> Any:

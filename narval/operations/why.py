@@ -4,6 +4,7 @@ an element what became of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import Any
@@ -28,7 +29,9 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
+from narval.runtime.daemon.agents.agents import ELSEWHERE
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.store.batch import ACTIVE
 from narval.runtime.system.time_slice import TimeSlice
 from narval.source.secrets import without_secrets
 
@@ -81,17 +84,22 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     so many more agents (G37).
 
     `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
+    Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.
     """
     known: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
-    row = daemon.agents.rows.address(call.agent)
+    row, own = daemon.host.mail.office.find(call.agent), daemon.agents.rows.own
     if row is None:
         return {**known, "state": "gone"}
-    known["agent_state"] = daemon.agents.state_of(row)
+    is_own = row.agent == own.agent.store.agent
+    known["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
+    if known["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
+        there = await asyncio.to_thread(leases.find, call.agent)
+        known["home"] = there[1].home if there is not None and there[1] is not None else None
     id = daemon.host.mail.calls.id_of(call)
     waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
     if (message := next(waiting, None)) is not None:
         return {**known, "since": moment(message.at), "state": "untaken"}
-    async with daemon.of(call.agent) as other:
+    async with daemon.of(call.agent, reads=True) as other:
         eid = other.agent.runs.by_call.get(id)
         if eid is None:
             return {**known, "state": "answered"}

@@ -39,7 +39,7 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
     path = _file(home, settings)
     for _ in range(ATTEMPTS):
         with look_into(path, home.is_held) as store:
-            numbers = {row.name: row.agent for row in store.agents()} if agent else {"": HOME_AGENT}
+            numbers = {row.name: row.agent for row in store.agents()} if agent else {"": store.own}
             if agent not in numbers:
                 return Remembered()
             known = store.of(numbers[agent])
@@ -66,7 +66,7 @@ def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
     if not path.exists():
         return []
     with look_into(path, home.is_held) as store:
-        return [row for row in store.agents() if row.agent != HOME_AGENT]
+        return [row for row in store.agents() if row.agent != store.own]
 
 
 def _file(home: Home, settings: Settings) -> Path:

@@ -97,7 +97,7 @@ def test_M6_what_reaches_further_back_than_the_ring_is_lost(agent: Agent) -> Non
 
 def test_M6_more_runs_than_one_would_look_at_are_lost(agent: Agent) -> None:
     turn = after(agent, 0)["turn"]
-    batch = Batch()
+    batch = Batch(1)
     batch.runs += [RunRow(eid, "plan", "g.r", "", "done", "done", 0.0) for eid in range(1, MOST_RUNS + 2)]
     agent.daemon.host.waiters.news.note(batch, 0.0)
     assert after(agent, turn)["lost"]

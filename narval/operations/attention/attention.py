@@ -16,7 +16,7 @@ from narval.memory.elements.error_element import read_error
 from narval.operations import json_forms
 from narval.operations.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
 from narval.operations.attention.sentence import SHOWN, Form, item
-from narval.operations.lookup import files_of
+from narval.operations.lookup import files_of, store_away
 from narval.operations.registry import operation
 from narval.operations.text import counted, fault_line, size
 from narval.runtime.agent.agent import AgentState
@@ -36,12 +36,12 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `disk file incident overdue nobody outlived source missed person`, `grave` one of `high`,
-    `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
+    `what` is one of `store fleet disk file incident overdue nobody outlived source missed person`, `grave`
+    one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
     """
     rows = await open_rows(daemon)
     overdue, waiting = _work(daemon)
-    wrong = [*_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
+    wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
     return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *_missed(daemon), *waiting]
 
 
@@ -52,6 +52,24 @@ def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
     from narval.operations.work.attention import open_work  # here: most homes ask nobody
 
     return open_work(daemon)
+
+
+def _store(daemon: Daemon) -> Iterator[Form]:
+    """A store that is away; clocks, and files of the daemons that share it, that differ (G59)."""
+    if daemon.store.leases is None:
+        return
+    link = {"page": "status"}
+    if (away := store_away(daemon)) is not None:
+        yield item("store", "high", f"nothing is recorded: {away[1]}", link, away[0])
+    if (latest := daemon.store.leases.latest) is None:
+        return
+    if daemon.fleet is not None and (warning := daemon.fleet.members.clocks.warning):
+        yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
+    own = next((row for row in latest.daemons if row.daemon == daemon.store.leases.daemon), None)
+    other = [row.home for row in latest.daemons if own is not None and row.digest != own.digest]
+    if other:
+        text = f"etc/people.toml or etc/narval.toml says something else at home {', '.join(other[:SHOWN])}"
+        yield item("fleet", "middle", f"{text}; agents may move there: have them say the same", link)
 
 
 def _disk(daemon: Daemon) -> Iterator[Form]:

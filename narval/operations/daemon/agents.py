@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,22 +16,33 @@ from narval.memory.elements.element import Element
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.documents import elements_in
-from narval.operations.lookup import command
+from narval.operations.lookup import command, why_elsewhere
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.run_table import MOST_FAILURES
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.active_memory import resident
 from narval.runtime.daemon.agents.agent_host import AgentHost
+from narval.runtime.daemon.agents.agents import ELSEWHERE
 from narval.runtime.daemon.agents.folder_agents import is_held
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.drop_folder import standing
+from narval.runtime.daemon.dropped.drop_folder import standing
 from narval.runtime.home.agents.collections import AGENTS
-from narval.runtime.home.agents.folders import make_folder
-from narval.runtime.home.agents.settings import LIMITS, AgentSettings
+from narval.runtime.home.agents.folders import collections_text, make_folder
+from narval.runtime.home.agents.settings import (
+    AGENT_FILE,
+    LIMITS,
+    SETTINGS,
+    AgentSettings,
+    parse_stored_settings,
+)
 from narval.runtime.messages.envelope import ELEMENT, unseal
+from narval.runtime.messages.sending import send_from_outside
 from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow, MessageRow
 from narval.runtime.store.letters import KeptLetter
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.runtime.store.shared.leases import Ownership
 
 A_DAY = 86_400.0
 
@@ -49,6 +60,8 @@ async def agents(daemon: Daemon, limit: int | None = None, after: str | None = N
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
     own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
     first = [{**own, **_held(daemon, rows.own)}] if after is None else []
+    if daemon.store.is_shared:
+        return await _of_all_daemons(daemon, first, limit, after)
 
     def follows(name: str) -> bool:
         return after in (None, own_name) or name > str(after)
@@ -64,32 +77,81 @@ async def agents(daemon: Daemon, limit: int | None = None, after: str | None = N
     return [*first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in there)]
 
 
+async def _of_all_daemons(
+    daemon: Daemon, first: list[dict[str, Any]], limit: int | None, after: str | None
+) -> list[dict[str, Any]]:
+    """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
+    of its ownership; those of others as the store has them.
+    """
+    store, own = daemon.store, daemon.agents.rows.own.agent.store.agent
+
+    def read() -> tuple[list[AgentRow], dict[int, Ownership], list[tuple[int, int, int]]]:
+        owners = {of.agent: of for of in store.owners()}
+        return list(store.agents()), owners, store.held() if limit is None else []
+
+    rows, owners, held = await asyncio.to_thread(read)
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in held:
+        elements[agent] += number
+        active[agent] += runs
+    names = sorted(row.name for row in rows if row.agent != own)
+    if after not in (None, daemon.files.settings.name):
+        names = [name for name in names if name > str(after)]
+    known, there = {row.name: row for row in rows}, daemon.agents.rows
+    forms = [{**form, **_owned(owners.get(own))} for form in first]
+    for name in names if limit is None else names[: limit - len(first)]:
+        row = there.get(name) or known[name]
+        counts = (elements[row.agent], active[row.agent]) if limit is None else (None, None)
+        form = {**_form(daemon, row, counts), **_owned(owners.get(row.agent))}
+        if row.state != SUSPENDED and (store.leases is None or name not in there):
+            form["state"] = ELSEWHERE if form["owner"] else row.state
+        forms.append(form)
+    return forms
+
+
+def _owned(known: Ownership | None) -> dict[str, Any]:
+    return {"owner": (known and known.home) or None, "epoch": known.epoch if known is not None else None}
+
+
 @operation("read")
 async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
-    the faults of its files.
+    the faults of its files; `text` is that of its settings, where the store has them and no folder.
 
     A limit of calls is null where it is all places but one.
     """
-    own = name == daemon.files.settings.name
-    row = daemon.agents.rows.own.agent.store.identity() if own else daemon.agents.rows.find(name)
+    if name == daemon.files.settings.name:
+        return _shown(daemon, daemon.agents.rows.own)
+    before = daemon.agents.rows.get(name)
+    state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
+    async with daemon.agents.asked(name, reads=True) as host:
+        shown = _shown(daemon, host)
+    return shown if state is None else {**shown, "state": state}
+
+
+def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
+    own, row = host.agent.store.is_own, host.agent.store.identity()
+    name = daemon.files.settings.name if own else row.name
     counts = daemon.files.own(None) if own else daemon.files.followers.of(name)
     folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
     place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
-    shown = {
+    text, settings = None, counts.settings
+    is_roaming = daemon.files.followers.roaming is not None or daemon.store.is_shared
+    if is_roaming and not (own or folder):
+        text = host.agent.store.meta.get(SETTINGS, "")
+        settings = daemon.files.settings.usual.with_given(parse_stored_settings(text)[0] or {})
+    return {
         "name": name,
         "state": ACTIVE if own else daemon.agents.state_of(row),
-        "why": row.why or None,
+        "why": row.why or why_elsewhere(host),
         "id": row.id,
         "folder": folder,
-        "settings": _said(counts.settings),
+        "settings": _said(settings),
+        "text": text,
         "inbox": standing(place)._asdict() if place is not None else None,
         "faults": [json_forms.fault(fault) for fault in counts.faults],
+        "limits": _limits(daemon, host),
     }
-    if own:
-        return {**shown, "limits": _limits(daemon, daemon.agents.rows.own)}
-    async with daemon.agents.asked(name) as host:
-        return {**shown, "limits": _limits(daemon, host)}
 
 
 @operation("write")
@@ -97,10 +159,16 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     """Make an agent, with a memory of its own.
 
     It follows the definitions that the home's own does; with `collections` those named and its own, for which
-    it gets a folder.
+    it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
     """
     if not collections:
         return _form(daemon, await daemon.agents.rows.add(name))
+    if (roaming := daemon.files.followers.roaming) is not None:
+        text = collections_text(collections)
+        await roaming.check(text)
+        await daemon.agents.rows.add(name)
+        await roaming.give(name, text)
+        return _form(daemon, daemon.agents.rows.find(name))
     if daemon.home is None:
         raise RequestError("a home in memory has no collections")
     if name in daemon.agents.rows or name == daemon.files.settings.name:
@@ -108,6 +176,22 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
     await daemon.files.reload()
     return _form(daemon, daemon.agents.rows.find(name))
+
+
+@operation("write")
+async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, Any]:
+    """Let the settings of an agent be a text, as `agent.toml` would have it: of one that any daemon of the
+    store may have, and no folder.
+    """
+    roaming, own = daemon.files.followers.roaming, daemon.files.settings.name
+    if name == own:
+        raise RequestError(f"the settings of {name} are the table [agent] of etc/narval.toml")
+    await daemon.agents.here(name)
+    if roaming is None or name in daemon.files.followers.folders:
+        raise RequestError(f"the settings of {name} are in its folder: {AGENTS}/{name}/{AGENT_FILE}")
+    await roaming.check(text)
+    await roaming.give(name, text)
+    return await show_agent(daemon, name)
 
 
 def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
@@ -129,7 +213,7 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
 @operation("write")
 async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
     """Let an agent do nothing until it is resumed: what it is asked is recorded and waits."""
-    row = daemon.agents.rows.find(name)
+    row = await daemon.agents.here(name)
     known = row.why if row.state == SUSPENDED and not is_held(row) else ""
     return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
 
@@ -137,7 +221,7 @@ async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]
 @operation("write")
 async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
     """Let a suspended agent go on where it was."""
-    row = daemon.agents.rows.find(name)
+    row = await daemon.agents.here(name)
     if is_held(row):
         raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
     return _form(daemon, await daemon.agents.resume(name))
@@ -173,17 +257,10 @@ async def send(
     if keep is not None and keep <= 0:
         raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
 
+    who = {"by": asker.person, "actor": asker.actor}
+
     def work(turn: Turn) -> list[str]:
-        if mail.office.find(to) is None:
-            raise RequestError(f"agent {to} was removed meanwhile")
-        lacking = mail.lacking(turn, ((to, xml) for xml in found))
-        if lacking is not None:
-            raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
-        envelope = mail.outbox.envelope(by=asker.person, actor=asker.actor)
-        ids = [daemon.host.dispatcher.outside_id(str(turn.agent.numbers.draw())) for _ in found]
-        for id, xml in zip(ids, found, strict=True):
-            mail.send(turn, to, ELEMENT, id, envelope, xml, keep)
-        return ids
+        return send_from_outside(mail, turn, to, found, **who, keep=keep)
 
     return {"to": to, "messages": await daemon.host.submit(work)}
 

@@ -11,17 +11,26 @@ from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import HOME_AGENT
 
 log_of_requests = logging.getLogger("narval.operations")
 
 
 @operation("write")
-async def stop(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start."""
+async def stop(daemon: Daemon, drain: bool = False, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start. With
+    `drain` agents that other daemons may have are given away first, as they come to rest.
+    """
     _note("stop", asker)
-    daemon.stop.request()
+    end_well(daemon, drain=drain)
     return {"stopping": True}
+
+
+def end_well(daemon: Daemon, *, drain: bool) -> None:
+    """Let a daemon come to rest and end; with `drain`, give agents to others of its store first (G56)."""
+    if drain and daemon.fleet is not None:
+        daemon.fleet.drain()
+    else:
+        daemon.stop.request()
 
 
 @operation("write")
@@ -58,7 +67,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
     """A form that says of what agent it is, if that is not the home's own (G21)."""
-    own = agent.store.agent == HOME_AGENT
+    own = agent.store.is_own
     return form if own else {**form, "agent": agent.store.identity().name}
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from narval import __version__
 from narval.definitions.remote_calls import called
 from narval.operations import json_forms
 from narval.operations.attention.attention import attention
-from narval.operations.lookup import inbox_of, standing_of
+from narval.operations.lookup import inbox_of, standing_of, store_away
 from narval.operations.registry import operation
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import Holder
 from narval.runtime.store.batch import ACTIVE, PASSIVE, SUSPENDED
+from narval.runtime.store.look import ServerLook
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -35,7 +37,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, what needs attention, and the latest failures."""
     agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
-    holder = Holder(os.getpid(), daemon.since) if alive else known
+    holder = Holder(os.getpid(), daemon.main_loop.since) if alive else known
     counts, calls = daemon.executor.counts, _calls(daemon)
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
@@ -46,8 +48,8 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "version": __version__,
         "pid": holder.pid if holder is not None else None,
         "since": json_forms.moment(holder.since) if holder is not None else None,
-        "uptime": round(max(0.0, daemon.rounds.clock.now() - daemon.since), 3) if alive else None,
-        "state": "running" if alive else "held" if holder is not None else "stopped",
+        "uptime": round(max(0.0, daemon.rounds.clock.now() - daemon.main_loop.since), 3) if alive else None,
+        "state": "running" if alive else _standing(holder),
         "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
         "kinds": kinds,
         "elements": len(agent.memory),
@@ -63,6 +65,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
             "given_up": counts.given_up + daemon.host.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
+        **({"cluster": cluster} if (cluster := daemon.executor.places.cluster) is not None else {}),
         **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
@@ -70,8 +73,42 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
+        **(fleet(daemon) if daemon.store.is_shared else {}),
         "memory": _resident() if alive else None,
     }
+
+
+def fleet(daemon: Daemon) -> dict[str, Any]:
+    """The daemons that share the store, as of the last heartbeat or as it has them now where none is at work
+    here; since when the store is away.
+    """
+    leases, away = daemon.store.leases, store_away(daemon)
+    latest = leases.latest if leases is not None else None
+    known = daemon.store.daemons() if isinstance(daemon.store, ServerLook) else ()
+    rows = sorted(latest.daemons if latest is not None else known, key=attrgetter("home"))
+    return {
+        "fleet": [
+            {
+                "home": row.home,
+                "address": row.address,
+                "version": row.version,
+                "agents": row.agents,
+                "until": json_forms.moment(row.until),
+                "draining": row.draining,
+                "self": leases is not None and row.daemon == leases.daemon,
+            }
+            for row in rows
+        ],
+        "apart": round(daemon.fleet.members.clocks.apart, 3) if daemon.fleet is not None else None,
+        "away": {"since": json_forms.moment(away[0]), "why": away[1]} if away is not None else None,
+    }
+
+
+def _standing(holder: Holder | None) -> str:
+    """The state of a home in which no daemon is at work, by the program that holds it."""
+    if holder is None:
+        return "stopped"
+    return "standby" if holder.is_standby else "held"
 
 
 def _agents(daemon: Daemon) -> dict[str, int]:

@@ -17,7 +17,6 @@ from narval.operations.registry import operation
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.module_text import ModuleText
 from narval.runtime.home.shipped import is_shipped, shipped_modules
-from narval.runtime.store.batch import HOME_AGENT
 
 
 @operation("read")
@@ -37,7 +36,7 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
 
 def faults_of(daemon: Daemon) -> Iterable[Fault]:
     """The faults of the files that count for the agent that is asked."""
-    is_own = daemon.agent.store.agent == HOME_AGENT
+    is_own = daemon.agent.store.is_own
     return daemon.files.faults if is_own else files_of(daemon).faults
 
 

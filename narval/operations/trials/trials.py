@@ -23,7 +23,6 @@ from narval.operations.trials.trial_files import TrialFiles
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.home import SCENARIOS
-from narval.runtime.store.batch import HOME_AGENT
 
 AT_ONCE, WAITING = 2, 4
 """Trials that are under way at once, and the most that wait for their turn."""
@@ -235,5 +234,5 @@ def _trials(daemon: Daemon) -> Trials:
 def _home(daemon: Daemon) -> list[str]:
     """The options that name the home and the agent."""
     assert daemon.home is not None
-    agent = [] if daemon.agent.store.agent == HOME_AGENT else ["--agent", daemon.name]
+    agent = [] if daemon.agent.store.is_own else ["--agent", daemon.name]
     return ["--home", str(daemon.home.path), *agent]

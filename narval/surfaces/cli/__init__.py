@@ -15,6 +15,7 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 _WHERE = {
     "init": "daemon.init", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
+    "collection": "daemon.collection",
     "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
@@ -27,7 +28,8 @@ _WHERE = {
     "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
     "environment": "tokens", "remembered": "monitor.remembered",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
-    "log": "daemon.control", "service": "daemon.homes", "completion": "shell",
+    "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
+    "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip
 """The module of each command, in the order in which help shows them: that of a first day."""
 

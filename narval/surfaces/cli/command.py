@@ -73,13 +73,15 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 class _Explained(click.Command):
     """A command whose help ends with an example, with --home, --json and --agent before or after its name.
 
-    One that `alters` something has --as too; any other refuses it.
+    One that `alters` something has --as too; any other refuses it. An option of its own stands for a common
+    one.
     """
 
     def __init__(self, *arguments: Any, example: str, alters: bool = False, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.example, self.alters = example, alters
-        self.params += common_options(acting=alters)
+        own = {name for option in self.params for name in option.opts}
+        self.params += [each for each in common_options(acting=alters) if own.isdisjoint(each.opts)]
 
     def refuse_as(self, context: click.Context) -> None:
         """Raise UsageError for --as where nothing is altered, so that no name is lost."""

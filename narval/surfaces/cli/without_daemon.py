@@ -159,12 +159,13 @@ def _asker(home: Home, acting_as: str, agent: str) -> Asker:
 
 
 @asynccontextmanager
-async def serving(home: Home, *, as_daemon: bool = False) -> AsyncIterator[Daemon]:
+async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False) -> AsyncIterator[Daemon]:
     """A daemon on a home, which listens at its control socket. Raises HomeHeldError.
 
-    With `as_daemon` it stays until it is stopped, and is refused for another such daemon alone.
+    With `as_daemon` it stays until it is stopped, and is refused for another such daemon alone; a `standby`
+    waits for the end of one that is at work at a copy of the home.
     """
-    daemon = await (_opened_in_the_end(home) if as_daemon else _opened(home))
+    daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
     try:
         server = await ControlServer.open(home.socket(), partial(invoke, daemon))
         try:
@@ -176,12 +177,12 @@ async def serving(home: Home, *, as_daemon: bool = False) -> AsyncIterator[Daemo
         await daemon.close()
 
 
-async def _opened_in_the_end(home: Home) -> Daemon:
+async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
     """The daemon, once programs that are none have let the home go, however long their work takes."""
     waited_for = None
     while True:
         try:
-            return await _opened(home, as_daemon=True)
+            return await _opened(home, as_daemon=True, standby=standby)
         except HomeHeldError:
             holder = home.holder()
             if holder is not None and holder.is_daemon:
@@ -192,12 +193,12 @@ async def _opened_in_the_end(home: Home) -> Daemon:
         await asyncio.sleep(client.PAUSE)
 
 
-async def _opened(home: Home, *, as_daemon: bool = False) -> Daemon:
+async def _opened(home: Home, *, as_daemon: bool = False, standby: bool = False) -> Daemon:
     """The daemon, once a command that holds the home for a moment has let it go."""
     deadline = time.monotonic() + client.PATIENCE
     while True:
         try:
-            return await Daemon.open(home, as_daemon=as_daemon)
+            return await Daemon.open(home, as_daemon=as_daemon, standby=standby)
         except HomeHeldError:
             other = client.Client.reach(home.socket())
             if other is not None:

@@ -19,7 +19,7 @@ from narval.runtime.agent.agent import AgentState
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.home.agents.collections import AGENTS
 from narval.runtime.home.memory_file import SHOWN as MEMORY
-from narval.runtime.store.batch import HOME_AGENT, SUSPENDED, AgentRow, KeptElement, MarkRow
+from narval.runtime.store.batch import SUSPENDED, AgentRow, KeptElement, MarkRow
 from narval.simulation import files
 from narval.simulation.memory_copy import Remembered, stored
 from narval.simulation.parser import read_date, read_scenario, read_when
@@ -69,7 +69,7 @@ def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
 
 def _memory_file(daemon: Daemon) -> Path | None:
     """The file that declares elements for the agent that is asked; None where there is none."""
-    if daemon.home is None or daemon.agent.store.agent == HOME_AGENT:
+    if daemon.home is None or daemon.agent.store.is_own:
         return daemon.home.memory if daemon.home is not None else None
     has_one = daemon.name in daemon.files.followers.folders
     return daemon.home.path / AGENTS / daemon.name / MEMORY if has_one else None

@@ -15,6 +15,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from narval.surfaces.cli import main
+from tests.forked_commands import Command, command
 
 RECIPES = """\
 <cookbook group="demo">
@@ -103,32 +104,23 @@ def program(home: Path, *arguments: object) -> list[str]:
     return [sys.executable, "-m", "narval", "--home", str(home), *map(str, arguments)]
 
 
-def separately(home: Path, *arguments: object, **settings: Any) -> subprocess.CompletedProcess[bytes]:
+def separately(home: Path, *arguments: object, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """A command as a program of its own."""
-    return subprocess.run(program(home, *arguments), capture_output=True, check=False, **settings)
+    return command(program(home, *arguments)[3:], given)
 
 
-def begun(home: Path, *arguments: object, given: bytes | None = None) -> subprocess.Popen[bytes]:
+def begun(home: Path, *arguments: object, given: bytes = b"") -> Command:
     """A command that goes on beside the test."""
-    pipe = subprocess.PIPE
-    # Not buffered: what reading a line leaves in a buffer, `communicate` would not see.
-    running = subprocess.Popen(program(home, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
-    assert running.stdin is not None
-    if given is not None:
-        running.stdin.write(given)
-    running.stdin.close()
-    running.stdin = None
-    return running
+    return Command(program(home, *arguments)[3:], given)
 
 
-def line_of(running: subprocess.Popen[bytes]) -> bytes:
+def line_of(running: Command) -> bytes:
     """The next line that a command writes."""
-    assert running.stdout is not None
     return running.stdout.readline()
 
 
 @contextmanager
-def daemon(home: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(home: Path, *arguments: object) -> Iterator[Command]:
     """A daemon that is ready."""
     running = begun(home, "run", *arguments)
     try:
@@ -141,7 +133,7 @@ def daemon(home: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
         running.communicate()
 
 
-def ended(running: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+def ended(running: Command) -> tuple[int, str, str]:
     out, err = running.communicate()
     return running.returncode, out.decode(), err.decode()
 

@@ -137,7 +137,7 @@ def test_G21_an_agent_that_is_not_there_is_refused_with_those_there_are(place: P
     result = narval(place, "runs", "--agent", "adda")
     assert result.exit_code == 1
     assert result.stderr == (
-        "narval: there is no agent 'adda' here; did you mean 'ada'?; this home has narval, ada\n"
+        "narval: there is no agent 'adda' here (did you mean 'ada'?); this home has narval, ada\n"
     )
     assert narval(place, "runs", "--agent", "").exit_code == 2
 

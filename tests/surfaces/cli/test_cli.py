@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -120,6 +121,8 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "tokens": ["1"],
         "environment": ["1"],
         "take": ["mail"],
+        "backup": ["home.db"],
+        "restore": ["home.db"],
     }
     nowhere = tmp_path / "nowhere"
     result = narval(nowhere, command.name, *given.get(str(command.name), []))
@@ -199,10 +202,11 @@ def test_output_is_utf8_whatever_the_locale(home: Path) -> None:
     with daemon(home):
         for language in ("C", "en_US.ISO-8859-1"):
             environment = {**os.environ, "LC_ALL": language, "LANG": language, "PYTHONIOENCODING": "ascii"}
-            done = separately(home, "memory", "letter", "--json", env=environment)
+            ran = partial(subprocess.run, capture_output=True, check=False, env=environment)
+            done = ran(program(home, "memory", "letter", "--json"))
             assert "né 漢字" in json.loads(done.stdout)[0]["xml"]
-            assert "né 漢字" in separately(home, "memory", "--xml", env=environment).stdout.decode()
-            assert separately(home, "memory", env=environment).returncode == 0
+            assert "né 漢字" in ran(program(home, "memory", "--xml")).stdout.decode()
+            assert ran(program(home, "memory")).returncode == 0
 
 
 def test_a_reader_that_goes_away_is_no_error_to_see(home: Path) -> None:
@@ -316,6 +320,9 @@ from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "run", "--until-idle"], standalone_mode=False)
 needless = {"sqlalchemy", "alembic", "elementpath", "rich", "email", "imap_tools", "feedparser", "httpx2"}
 needless |= {f"narval.surfaces.cli.{name}" for name in ("automaton", "homes", "memory", "simulate", "tokens")}
+needless |= {"psycopg", "distributed", "narval.runtime.daemon.fleet", "narval.runtime.calls.cluster"}
+needless |= {f"narval.runtime.store.shared.{name}" for name in ("leases", "postgresql", "published")}
+needless |= {"narval.runtime.messages.other_daemons"}
 print(sorted(needless & set(sys.modules)), file=sys.stderr)
 """
 

@@ -22,7 +22,18 @@ from zoneinfo import ZoneInfo
 import psutil
 import pytest
 
-from tests.surfaces.cli.command_line import begun, daemon, data, line_of, make_home, narval, until, well
+from tests.forked_commands import Command
+from tests.surfaces.cli.command_line import (
+    begun,
+    daemon,
+    data,
+    line_of,
+    make_home,
+    narval,
+    program,
+    until,
+    well,
+)
 
 LINE = re.compile(r"narval web answers at (http://127\.0\.0\.1:\d+); (.*)\n")
 
@@ -33,7 +44,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def web(home: Path, *arguments: object) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+def web(home: Path, *arguments: object) -> Iterator[tuple[Command, str, str]]:
     """A web program that answers: itself, its address, and its login link."""
     running = begun(home, "web", "--port", 0, *arguments)
     try:
@@ -167,7 +178,7 @@ def test_M65_login_names_who_there_is(home: Path) -> None:
         assert data(home, "web", "login", "ann")["person"] == "ann"
 
 
-def pages_of(running: subprocess.Popen[bytes]) -> list[psutil.Process]:
+def pages_of(running: Command) -> list[psutil.Process]:
     children = psutil.Process(running.pid).children()
     return [one for one in children if one.is_running() and "--kept" in one.cmdline()]
 
@@ -202,6 +213,9 @@ def test_M3_the_second_unit_is_of_the_pages(home: Path) -> None:
     assert f"-m narval --home {home} web\n" in text
     assert "Restart=on-failure" in text
     assert data(home, "service")["unit"] != text
+    waits = data(home, "service", "--standby")["unit"]
+    assert waits == data(home, "service")["unit"].replace(" run\n", " run --standby\n")
+    assert narval(home, "service", "--standby", "--web").exit_code == 2
 
 
 _IMPORTED = """
@@ -227,5 +241,8 @@ def test_M95_no_other_command_imports_any_of_it(home: Path, words: str) -> None:
 
 
 def test_M2_it_is_small(home: Path) -> None:
-    with web(home) as (running, _, _):
+    with subprocess.Popen(program(home, "web", "--port", 0), stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert b"narval web answers" in running.stdout.readline()
         assert psutil.Process(running.pid).memory_info().rss < 60_000_000
+        running.kill()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +16,10 @@ from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
 from narval.surfaces.cli.session import Session, reach
+from narval.surfaces.control.client import PAUSE
 
 if TYPE_CHECKING:
-    from narval.runtime.home.home import Home
+    from narval.runtime.home.home import Holder, Home
 
 
 @command("status", example="narval status")
@@ -44,20 +48,26 @@ def reload(context: click.Context, session: Session) -> None:
     context.exit(NOT_WELL if found["faults"] else 0)
 
 
-@command("stop", example="narval stop", alters=True)
+@command("stop", example="narval stop\nnarval stop --drain", alters=True)
+@click.option("--drain", is_flag=True, help="Give agents to other daemons of the store first.")
 @click.option(
     "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
 )
-def stop(session: Session, timeout: float) -> None:
+def stop(session: Session, drain: bool, timeout: float) -> None:
     """End the daemon well, and wait until it has ended.
 
-    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start.
+    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start. A
+    standby ends at once. With --drain other daemons of the store take the agents that any may have.
     """
     home = session.home
+    if (standby := home.holder()) is not None and standby.is_standby:
+        _end(home, standby, timeout)
+        session.give({"stopped": True}, lambda _: click.echo("stopped"))
+        return
     daemon = reach(home, lambda: _free(home), session.acting_as)
     if daemon is not None:
         with daemon:
-            daemon.ask("stop")
+            daemon.ask("stop", drain=drain)
             if not daemon.closed(timeout):
                 raise DaemonGoneError(f"the daemon is still ending after {timeout:g} seconds")
         another = reach(home, lambda: _free(home))
@@ -65,6 +75,16 @@ def stop(session: Session, timeout: float) -> None:
             another.close()
     said = "stopped" if daemon is not None else f"no daemon runs at {home.path}"
     session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
+
+
+def _end(home: Home, standby: Holder, timeout: float) -> None:
+    """End a standby, which holds nothing and listens at nothing. Raises DaemonGoneError."""
+    deadline = time.monotonic() + timeout
+    os.kill(standby.pid, signal.SIGTERM)
+    while (holder := home.holder()) is not None and holder.pid == standby.pid:
+        if time.monotonic() > deadline:
+            raise DaemonGoneError(f"the standby is still ending after {timeout:g} seconds")
+        time.sleep(PAUSE)
 
 
 def _free(home: Home) -> None:

@@ -94,12 +94,14 @@ def _count(faults: list[Fault]) -> str:
 
 _UNITS = """\
 narval service > ~/.config/systemd/user/narval.service
+narval service --standby > ~/.config/systemd/user/narval.service
 narval service --web > ~/.config/systemd/user/narval-web.service"""
 
 
 @command("service", example=_UNITS)
 @click.option("--web", is_flag=True, help="The unit of `narval web`, beside that of the daemon.")
-def service(session: Session, web: bool) -> None:
+@click.option("--standby", is_flag=True, help="The unit of `narval run --standby`, for a second machine.")
+def service(session: Session, web: bool, standby: bool) -> None:
     """Write a systemd unit for the daemon of this home.
 
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
@@ -107,7 +109,10 @@ def service(session: Session, web: bool) -> None:
     """
     from narval.surfaces.cli.render.systemd_unit import unit
 
+    if web and standby:
+        raise click.UsageError("--web and --standby are units of their own: one of them")
+    command, options = ("web", ()) if web else ("run", ("--standby",) if standby else ())
     session.give(
-        {"unit": unit(session.home, "web" if web else "run")},
+        {"unit": unit(session.home, command, options=options)},
         lambda found: click.echo(found["unit"], nl=False),
     )

@@ -15,6 +15,7 @@ import click
 
 from narval import __version__
 from narval.definitions.reading.durations import duration
+from narval.errors import CutOffError, FencedError, StoreAwayError
 from narval.operations.text import clean_lines, counted
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
@@ -35,7 +36,15 @@ Summary = dict[str, Any]
 STANDARD_ERROR = 2
 
 
-@command("run", example="narval run\nnarval run --web\nnarval run --until-idle --timeout 60")
+_EXAMPLE = """\
+narval run
+narval run --web
+narval run --standby
+narval run --follow
+narval run --until-idle --timeout 60"""
+
+
+@command("run", example=_EXAMPLE)
 @click.option(
     "--until-idle",
     is_flag=True,
@@ -43,13 +52,35 @@ STANDARD_ERROR = 2
 )
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="End after S seconds.")
 @click.option("--web", is_flag=True, help="Keep `narval web` at work beside it.")
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Wait for the end of a daemon of this home on another machine, and start then.",
+)
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Publish what is saved in this home for all that share its store, as `narval collection publish`.",
+)
 @click.pass_context
-def run(context: click.Context, session: Session, until_idle: bool, timeout: float | None, web: bool) -> None:
+def run(
+    context: click.Context,
+    session: Session,
+    until_idle: bool,
+    timeout: float | None,
+    web: bool,
+    standby: bool,
+    follow: bool,
+) -> None:
     """Run the daemon in the foreground.
 
     SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
     and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
     files again, or ends it when its terminal has been closed.
+
+    With --follow what is saved in the home is checked and published as its collection `home`, for the agents
+    of all homes that share its store. A home whose store is on a database server is
+    at work once: --standby waits on a second machine, with a copy of the home, until the first is gone.
     """
     gc.disable()  # until it is ready
     import asyncio
@@ -57,20 +88,76 @@ def run(context: click.Context, session: Session, until_idle: bool, timeout: flo
     home, began = session.home, time.monotonic()
     with _log_on_standard_error():
         beside = _web(session) if web else None
-        summary = asyncio.run(_work(home, _ready(session), beside, until_idle=until_idle, timeout=timeout))
+        work = partial(
+            _work,
+            home,
+            _ready(session),
+            beside,
+            until_idle=until_idle,
+            timeout=timeout,
+            standby=standby,
+            follow=follow,
+        )
+        summary = asyncio.run(until_over(work, partial(_patience, home)))
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
     context.exit(NOT_WELL if until_idle and (summary["failed"] or not summary["idle"]) else 0)
 
 
+AGAIN = 1.0
+"""Seconds after which a daemon that starts over tries again, while its store is away."""
+
+Work = Callable[[Callable[[], None]], Coroutine[Any, Any, Any]]
+"""The work of a daemon, which calls what it is given when it is ready."""
+
+
+def _patience(home: Home) -> float | None:
+    from narval.runtime.home.settings import Settings
+
+    return Settings.load(home.path).store_patience
+
+
+async def until_over(work: Work, patience: Callable[[], float | None]) -> Any:
+    """Serve the home until the daemon ends, and give what its work does.
+
+    One whose agents others may have by now starts over (G47), and one whose own agent was cut off from the
+    store: that waits for it for as many seconds as `patience` says (None: for ever). Raises StoreAwayError,
+    and what else ends it.
+    """
+    import asyncio
+
+    since: float | None = None
+
+    def is_ready() -> None:
+        nonlocal since
+        since = None
+
+    while True:
+        try:
+            return await work(is_ready)
+        except (FencedError, CutOffError) as error:
+            since = time.monotonic() if since is None else since
+            click.echo(f"warning: {error}; this daemon starts over", err=True)
+        except StoreAwayError:
+            if since is None:
+                raise
+            longest = patience()
+            if longest is not None and time.monotonic() - since > longest:
+                raise
+            await asyncio.sleep(AGAIN)
+
+
 async def _work(
     home: Home,
     ready: Callable[[Summary, int], None],
     beside: Callable[[], Coroutine[Any, Any, None]] | None,
+    is_ready: Callable[[], None],
     *,
     until_idle: bool,
     timeout: float | None,
+    standby: bool,
+    follow: bool,
 ) -> Summary | None:
     """Serve the home until the daemon ends; its summary, or None when it was ended at once.
 
@@ -85,20 +172,25 @@ async def _work(
     from narval.surfaces.cli.without_daemon import serving
 
     manager = ServiceManager()
-    async with serving(home, as_daemon=True) as daemon:
+    if standby:
+        manager.ready("standby")
+    async with serving(home, as_daemon=True, standby=standby) as daemon:
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
+        besides = [beside] if beside is not None else []
+        if follow:
+            besides.append(_publishing(daemon, home))
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
         daemon.stop.announce_to(manager.stopping)
         summary = partial(operations.summary, daemon)
         others = [asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))]
         try:
             with _signals(daemon, work, manager):
+                is_ready()
                 ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
                 manager.ready(summary())
                 resume()
-                if beside is not None:
-                    others.append(asyncio.create_task(beside()))
+                others += (asyncio.create_task(one()) for one in besides)
                 await asyncio.wait([work])
         finally:
             work.cancel()
@@ -118,6 +210,8 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
     SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
     where it was already, as under nohup.
     """
+    from narval.operations.daemon.requests import end_well
+
     loop, had_terminal = work.get_loop(), _has_terminal()
     handled = [*_STOPPING]
     reading: set[asyncio.Task[bool]] = set()
@@ -136,7 +230,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
             loop.add_signal_handler(number, at_once)
         if received is signal.SIGINT:
             click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        daemon.stop.request()
+        end_well(daemon, drain=received is signal.SIGTERM)
 
     def at_once() -> None:
         for number in _STOPPING:
@@ -179,6 +273,14 @@ def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
     from narval.surfaces.cli.daemon.kept import keep_web
 
     return partial(keep_web, session.home, STANDARD_ERROR if session.as_json else None)
+
+
+def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
+    """The publishing of what is saved (G58). Raises RequestError where no other home could follow."""
+    from narval.runtime.daemon.fleet.publisher import publishing
+    from narval.runtime.system.logins import login
+
+    return publishing(home.path, daemon.store, daemon.files, login(os.getuid()))
 
 
 def _ready(session: Session) -> Callable[[Summary, int], None]:

@@ -284,15 +284,23 @@ def _elsewhere(at: Row) -> Iterator[str]:
         yield {
             "gone": f"  there is no agent {agent} any more",
             "answered": f"  {agent} has answered, and that is on its way",
-        }.get(at["state"], f"  {agent} has not taken it{since}: it is {at.get('agent_state')}")
+        }.get(at["state"], f"  {agent} has not taken it{since}: it is {_where(at)}")
         return
     how = f"`narval why {at['run']} --agent {agent}`"
     run = f"run {at['run']} of {clean(at['name'])} is {clean(at['state'])}"
-    yield f"  {agent} has it{since}: {run}, see {how}"
+    there = f", {_where(at)}" if "home" in at else ""
+    yield f"  {agent}{there} has it{since}: {run}, see {how}"
     if at["agent_state"] == SUSPENDED:
         yield f"    nothing goes on while {agent} is suspended; `narval agents resume {agent}`"
     for wait in at["waiting"]:
         yield from (f"    {line}" for line in _wait(wait) if line)
+
+
+def _where(at: Row) -> str:
+    """The state of the agent that has a call, or at which other daemon it is."""
+    if "home" not in at:
+        return str(at.get("agent_state"))
+    return f"at home {clean(at['home'])}" if at["home"] else "at no daemon now"
 
 
 def _condition(condition: Row) -> Iterator[str]:

@@ -10,6 +10,7 @@ import click
 from narval.definitions.reading.durations import duration
 from narval.operations.text import Row, clean, counted, moment, size, zone
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
+from narval.surfaces.cli.render.fleet import DAEMONS
 from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, fields
 
 
@@ -35,7 +36,9 @@ def status(shown: Row) -> None:
             ("waiting", _waits_of(shown)),
             ("elements", f"{shown['elements']:,}"),
             ("store", _store_of(shown)),
+            ("fleet", _fleet_of(shown)),
             ("calls", under_way if alive else waiting),
+            ("cluster", _cluster_of(shown["cluster"]) if "cluster" in shown else None),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
             (
@@ -44,9 +47,18 @@ def status(shown: Row) -> None:
             ),
         ]
     )
+    fleet = shown.get("fleet", ())
+    section("daemons of the store:", DAEMONS, () if all(row["self"] for row in fleet) else fleet)
     section("", CALLS, shown["calls"])
     section("to come:", LATER, shown["later"])
     section("failed of late:", RUNS, shown["failures"])
+
+
+def _cluster_of(cluster: Row) -> str:
+    """The cluster in a line: its threads and what is on it, or why there is none."""
+    if cluster["away"]:
+        return f"away: {clean(cluster['away'])}"
+    return f"{counted(cluster['threads'], 'thread')}, {cluster['tasks']} under way"
 
 
 _GRAVE = {"high": "red", "middle": "yellow", "low": ""}
@@ -67,7 +79,10 @@ def agent(shown: Row) -> None:
     """Write what counts for an agent."""
     settings = {name: value for name, value in shown["settings"].items() if value not in (None, {}, [])}
     why = f": {clean(shown['why'])}" if shown["why"] else ""
-    click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
+    if shown["state"] == "elsewhere" and shown["why"]:
+        click.echo(clean(shown["why"]))  # it begins with the name
+    else:
+        click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
     fields(
         [
             ("folder", shown["folder"]),
@@ -93,6 +108,9 @@ def _setting(name: str, value: Any) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
+CLOCKS_SHOWN = 0.5
+"""Seconds by which clocks differ that are told."""
+
 _SURVIVES = {"crash": "a crash", "power": "a loss of power"}
 _WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
 
@@ -110,12 +128,27 @@ def _held(shown: Row) -> str:
     return f"none listens, but program {shown['pid']} holds the home: it is starting, ending, or a command"
 
 
+def _standby(shown: Row) -> str:
+    return f"a standby, program {shown['pid']}, waits for the end of the daemon of this home elsewhere"
+
+
 _DAEMON: Mapping[str, Callable[[Row], str]] = {
-    "running": _alive, "held": _held, "stopped": lambda shown: "none runs",
+    "running": _alive, "held": _held, "standby": _standby, "stopped": lambda shown: "none runs",
 }  # fmt: skip
 
 
+def _fleet_of(shown: Row) -> str:
+    """The number of daemons that share the store, and by how much its clock differs."""
+    if not shown.get("fleet"):
+        return ""
+    apart = shown["apart"]
+    clocks = f", clocks {abs(apart):.1f} s apart" if apart is not None and abs(apart) >= CLOCKS_SHOWN else ""
+    return f"{counted(len(shown['fleet']), 'daemon')}{clocks}"
+
+
 def _store_of(shown: Row) -> str:
+    if shown.get("away"):
+        return f"away since {moment(shown['away']['since'])} ({clean(shown['away']['why'])})"
     return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
 
 

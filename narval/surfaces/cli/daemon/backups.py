@@ -1,0 +1,127 @@
+"""The commands backup and restore: the store of a home in a file, and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from narval.operations.text import counted
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.session import Session
+
+STEP = 250_000
+"""The progress of a copy is told after so many rows."""
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+_BACKUP = """\
+narval backup nightly.db
+narval backup ada.db --agent ada"""
+
+
+@command("backup", example=_BACKUP)
+@click.argument("file", type=_FILE)
+@click.option(
+    "agents",
+    "--agent",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.agents,
+    help="Only this agent; may be repeated.",
+)
+def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
+    """Write what the home remembers into FILE.
+
+    It is what there is at one moment, and all goes on meanwhile.
+
+    FILE is a store in SQLite, from whatever database. It is there when it is whole, and not before; one that
+    is there already is replaced then. Your own files (recipes, modules, etc) are not in it.
+    """
+    from narval.runtime.backups.backup import back_up
+    from narval.runtime.home.settings import Settings
+
+    home, began = session.home, time.monotonic()
+    settings = Settings.load(home.path)
+    names = agents or ((session.agent,) if session.agent else ())
+    where = settings.store or home.store
+    copied = back_up(where, file.absolute(), home.is_held, settings.name, names, _progress())
+    told = {
+        "file": str(file.absolute()),
+        "agents": list(copied.agents),
+        "rows": copied.rows,
+        "bytes": file.stat().st_size,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
+    session.give(told, lambda _: click.echo(f"{file} has {size}"))
+
+
+_RESTORE = """\
+narval restore nightly.db
+narval restore nightly.db --force
+narval restore nightly.db --agent ada --name ada2"""
+
+
+@command("restore", example=_RESTORE)
+@click.argument("file", type=_FILE)
+@click.option("new_name", "--name", metavar="NEW", default="", help="With --agent: its name from now on.")
+@click.option("--force", is_flag=True, help="Move the store that is there aside.")
+def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
+    """Put back what `narval backup` wrote into FILE.
+
+    That is all of the home, or with --agent one agent.
+
+    No daemon of the home may run meanwhile. All of it needs a home without a store; --force moves that aside.
+    One agent is added to the others, with a number and an id of its own, and is suspended: look at it, then
+    `narval agents resume`. What others sent to the old one, or it to them, is not sent again. Killed at any
+    moment this leaves the home as it was, or as it is to be.
+    """
+    from narval.errors import RequestError
+    from narval.runtime.backups.restore import opened, restore_agent, restore_all
+    from narval.runtime.home.agents.settings import agent_name
+    from narval.runtime.home.settings import Settings
+
+    home, began, aside = session.home, time.monotonic(), None
+    name = new_name or session.agent
+    if new_name and not session.agent:
+        raise click.UsageError("--name NEW goes with --agent NAME")
+    if force and name:
+        raise click.UsageError("--force goes with all of the home: one agent is added, and nothing replaced")
+    try:
+        agent_name(name or "narval")
+    except ValueError as error:
+        raise RequestError(f"expected {error}, got {name!r:.80}") from None
+    settings = Settings.load(home.path)
+    where = settings.store or home.store
+    with home.lock(), opened(file.absolute()) as source:
+        if name:
+            copied = restore_agent(where, source, session.agent, name, _progress())
+        else:
+            copied, aside = restore_all(where, source, _progress(), force=force)
+    told = {
+        "agents": list(copied.agents),
+        "rows": copied.rows,
+        "aside": None if aside is None else str(aside),
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
+    what = f"{name} is back, suspended" if name else "the home is back"
+    kept = "" if aside is None else f"\nthe store that was there is {aside}"
+    session.give(told, lambda _: click.echo(f"{what}: {size}{kept}"))
+
+
+def _progress() -> Callable[[int], None]:
+    """Tell on standard error after each so many rows."""
+    last = 0
+
+    def told(rows: int) -> None:
+        nonlocal last
+        if rows // STEP > last:
+            last = rows // STEP
+            click.echo(f"{rows:,} rows …", err=True)
+
+    return told

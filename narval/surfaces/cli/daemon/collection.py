@@ -1,0 +1,233 @@
+"""The command collection: what agents follow that any daemon of a store may have (G58)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from narval.errors import RequestError
+from narval.operations.text import Row, clean, counted, moment, size
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import Folder, command, command_group
+from narval.surfaces.cli.render.tables import Column, fields, table
+from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from narval.runtime.store.shared.published import Published, PublishedRow
+
+_EXAMPLE = """\
+narval collection
+narval collection publish
+narval collection publish collections/office
+narval collection show office
+narval collection withdraw office"""
+
+_TABLE = (
+    Column("name", lambda row: clean(row["name"])),
+    Column("version", lambda row: row["digest"][:12]),
+    Column("published", lambda row: moment(row["published"]), is_moment=True),
+    Column("by", lambda row: clean(row["by"])),
+    Column("size", lambda row: size(row["bytes"]), right=True),
+    Column("here", lambda row: row["here"]),
+)
+
+_FILES = (
+    Column("file", lambda row: clean(row["path"])),
+    Column("bytes", lambda row: f"{row['bytes']:,}", right=True),
+)
+
+_STORE = click.option(
+    "--store", metavar="URL", help="The store, rather than that of the home: to ask as another database role."
+)
+
+
+def _names(context: click.Context, _: str) -> completion.Choices:
+    """The collections that are in this home."""
+    from narval.runtime.home.agents.published_folders import published_here
+
+    for name in sorted(published_here(context.ensure_object(Session).home.path)):
+        yield name, "published"
+
+
+_NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(_names))
+
+
+@command_group("collection", example=_EXAMPLE)
+@_STORE
+def collection(session: Session, store: str | None) -> None:
+    """List the collections that are published, or publish one.
+
+    Homes that share a store have agents that may be at work at any of them. What those follow is published:
+    checked, kept in the store, and written by the daemon of each home into its collections/NAME/, within two
+    seconds. Who may publish runs code on all these machines; the database says who that is.
+    """
+    _list(session, store)
+
+
+@command("list", example="narval collection list")
+@_STORE
+def listed(session: Session, store: str | None) -> None:
+    """List the collections that are published.
+
+    `here` says if this home has one as it is published.
+    """
+    _list(session, store)
+
+
+@command("show", example="narval collection show office")
+@_NAME
+@_STORE
+def show(session: Session, name: str, store: str | None) -> None:
+    """Show one collection and its files.
+
+    That is its version, and who published it and when.
+    """
+    from narval.runtime.home.agents.packed import unpack
+
+    with _published(session, store) as published:
+        row, found = _row(published, name), published.get(name)
+        if found is None:
+            raise _unknown(published, name)
+        files = [{"path": path, "bytes": len(data)} for path, data in unpack(found[1], found[0]).items()]
+    session.give({**_form(session, row), "files": files}, _shown)
+
+
+def _shown(row: Row) -> None:
+    fields([*((column.heading, column.cell(row)) for column in _TABLE), ("digest", row["digest"])])
+    table(_FILES, row["files"])
+
+
+@command(
+    "publish",
+    example="narval collection publish\n"
+    "narval collection publish collections/office\n"
+    "narval collection publish ~/work/office --name office --store postgresql://publisher@db/narval",
+)
+@click.argument("folder", metavar="[DIR]", required=False, type=Folder())
+@click.option("--name", metavar="NAME", help="Its name, rather than that of DIR.")
+@_STORE
+def publish(session: Session, folder: Path | None, name: str | None, store: str | None) -> None:
+    """Check a folder, and let all daemons follow what is in it.
+
+    That is its recipes/, modules/, etc/schemas/ and data/memory.xml. Without DIR it is this home itself, as
+    the collection `home`, which agents without a folder follow unless told otherwise; its data/memory.xml is
+    for its own agent, and not published. Faults are told as by `narval check`, and nothing is published then.
+    """
+    from narval.runtime.home.agents.publishing import packed_and_checked
+    from narval.runtime.system.logins import login
+
+    path = Path(os.path.abspath(folder.expanduser())) if folder is not None else session.home.path
+    if not path.is_dir():
+        raise RequestError(f"expected a folder, got {folder}")
+    with _published(session, store) as published:
+        name = name or _name_of(session, path)
+        packed = packed_and_checked(path, name, _home_files(session, published))
+        is_new = all((row.name, row.digest) != (name, packed.digest) for row in published.all())
+        if is_new:
+            published.put(name, packed.digest, packed.data, login(os.getuid()))
+    told = {"name": name, "digest": packed.digest, "files": len(packed.files), "bytes": len(packed.data)}
+    session.give({**told, "is_new": is_new}, _told)
+
+
+def _told(found: Row) -> None:
+    what = f"{clean(found['name'])} ({counted(found['files'], 'file')}, version {found['digest'][:12]})"
+    click.echo(f"published {what}" if found["is_new"] else f"{what} is what is published already")
+
+
+@command("withdraw", example="narval collection withdraw office")
+@_NAME
+@_STORE
+def withdraw(session: Session, name: str, store: str | None) -> None:
+    """Publish a collection no more.
+
+    Agents that are at work go on with what they have of it; when they are activated the next time they wait
+    until it is published again, or follow something else. What is withdrawn as `home` gives way to the files
+    of each home.
+    """
+    with _published(session, store) as published:
+        if not published.withdraw(name):
+            raise _unknown(published, name)
+    session.give({"name": name, "withdrawn": True}, lambda _: click.echo(f"{name} is published no more"))
+
+
+for _command in (listed, publish, show, withdraw):
+    collection.add_command(_command)
+
+
+def _list(session: Session, store: str | None) -> None:
+    with _published(session, store) as published:
+        rows = [_form(session, row) for row in published.all()]
+    session.give(rows, lambda found: table(_TABLE, found))
+    if not rows and not session.as_json:
+        click.echo("nothing is published", err=True)
+
+
+def _form(session: Session, row: PublishedRow) -> Row:
+    from narval.operations import json_forms
+    from narval.runtime.home.agents.published_folders import digest_here, is_own
+
+    home = None if session.is_homeless else session.home.path
+    there = digest_here(home, row.name) if home is not None else ""
+    here = "as published" if there == row.digest else "another version" if there else ""
+    if home is not None and here == "another version" and is_own(home, row.name):
+        here = "a folder of this home's own"
+    return {
+        "name": row.name,
+        "digest": row.digest,
+        "published": json_forms.moment(row.at),
+        "by": row.by,
+        "bytes": row.bytes,
+        "here": here or None,
+    }
+
+
+def _row(published: Published, name: str) -> PublishedRow:
+    for row in published.all():
+        if row.name == name:
+            return row
+    raise _unknown(published, name)
+
+
+def _unknown(published: Published, name: str) -> RequestError:
+    there = ", ".join(row.name for row in published.all()) or "none"
+    return RequestError(f"no collection {name!r:.80} is published; those there are: {there}")
+
+
+def _name_of(session: Session, path: Path) -> str:
+    """The name under which a folder is published, unless one is given."""
+    from narval.runtime.home.agents.settings import HOME_COLLECTION
+
+    is_home = not session.is_homeless and path.resolve() == session.home.path.resolve()
+    return HOME_COLLECTION if is_home else path.name
+
+
+def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
+    """The files of the collection `home`, beside which others are followed: by the store, else this."""
+    from narval.runtime.home.agents.packed import pack, unpack
+    from narval.runtime.home.agents.settings import HOME_COLLECTION
+
+    found = published.get(HOME_COLLECTION)
+    if found is not None:
+        return unpack(found[1], found[0])
+    return {} if session.is_homeless else pack(session.home.path, declares=False)[0].files
+
+
+@contextmanager
+def _published(session: Session, store: str | None) -> Iterator[Published]:
+    """The collections of the store. Raises RequestError where homes do not share it, StoreError."""
+    from narval.runtime.home.settings import Settings
+    from narval.runtime.store.shared.published_table import published_at
+
+    url = store or Settings.load(session.home.path).store
+    if url is None or not url.startswith("postgres"):
+        todo = "with one home a folder collections/NAME/ does what publishing it would"
+        found = "an SQLite file" if url is None or url.startswith("sqlite") else repr(url)
+        wanted = "a store that homes share, such as postgresql://… in etc/narval.toml"
+        raise RequestError(f"expected {wanted}, found {found}; {todo}")
+    with published_at(url) as published:
+        yield published
