@@ -10,7 +10,8 @@ import sys
 import time
 
 from tests.simulator.boundaries import Boundary, every_boundary
-from tests.simulator.fleet import FleetBoundary, of
+from tests.simulator.kinds import of
+from tests.simulator.many_agents import AgentsBoundary
 from tests.simulator.people import PeopledBoundary
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
 from tests.simulator.tasks import TaskedBoundary
@@ -36,7 +37,10 @@ def main() -> int:
         "--in-memory", action="store_const", const="in-memory", dest="kind", help="wide, and without a disk"
     )
     parser.add_argument(
-        "--fleet", action="store_const", const="fleet", dest="kind", help="several agents in one daemon"
+        "--agents", action="store_const", const="agents", dest="kind", help="several agents in one daemon"
+    )
+    parser.add_argument(
+        "--daemons", action="store_const", const="daemons", dest="kind", help="several daemons, one server"
     )
     parser.add_argument(
         "--people", action="store_const", const="people", dest="kind", help="steps that ask people, who act"
@@ -60,7 +64,7 @@ def main() -> int:
     for seed in (*given.seeds, *range(given.first, given.first + given.count)):
         try:
             if given.every_commit:
-                killed = {"fleet": FleetBoundary, "people": PeopledBoundary, "tasks": TaskedBoundary}
+                killed = {"agents": AgentsBoundary, "people": PeopledBoundary, "tasks": TaskedBoundary}
                 kind = killed.get(given.kind, Boundary)
                 reports += every_boundary(seed, kind, often=given.often, tell=tell)
             else:

@@ -35,6 +35,9 @@ class Held:
 class NoPlaces:
     """Stands in the place of `Places`: there is one for each call."""
 
+    cluster = None
+    """None is asked for anything."""
+
     def share(self, is_shared: Callable[[], bool]) -> None:
         """None is taken from anybody."""
 
@@ -81,6 +84,16 @@ class Interleaving:
         if call in self.held:
             self.given_up.add(call)
         return call in self.held
+
+    @property
+    def programs(self) -> Interleaving:
+        """The simulator knows by itself when calls are to be ended."""
+        return self
+
+    reaper = programs
+
+    def hold_until(self, moment: float) -> None:
+        """Do nothing."""
 
     async def end_former(self) -> None:
         """No call here is a program."""

@@ -1,4 +1,4 @@
-"""Messages between the agents of a fleet: what a random world sends, and the ledger of it all (G24, G25).
+"""Messages between many agents: what a random world sends, and the ledger of it all (G24, G25).
 
 Each message is numbered in its pair without a gap, taken once and in order, and is then an element of the
 receiver or a dead letter.
@@ -78,11 +78,11 @@ class Letters:
             if origin is not None and origin.message:
                 self._arrived[receiver, origin.message].append(added.element.eid)
         for taken in batch.taken:
-            pair = receiver, self._id_of(taken.sender)
+            pair = self._id_of(taken.agent), self._id_of(taken.sender)
             before, self._taken[pair] = self._taken[pair], taken.number
             assert before < taken.number <= len(self._sent[pair]), f"{taken} is taken after {before}"
             for row in self._sent[pair][before : taken.number]:
-                self._check_arrived(pair, row, self._arrived[receiver, row.id])
+                self._check_arrived(pair, row, self._arrived[pair[0], row.id])
 
     def _check_arrived(self, pair: Pair, row: MessageRow, eids: list[int]) -> None:
         if row.kind != ELEMENT or row.id in self._dead:
@@ -91,8 +91,12 @@ class Letters:
         assert eids[0] > self._latest.get(pair, 0), f"message {row.id} is out of order"
         self._latest[pair] = eids[0]
 
+    def left(self, there: set[str]) -> set[MessageRow]:
+        """All that was sent and is not taken yet; `there` are the ids of the agents that there are."""
+        return {
+            row for pair, sent in self._sent.items() if pair[0] in there for row in sent[self._taken[pair] :]
+        }
+
     def check_taken(self, there: set[str]) -> None:
         """All that was sent is taken, or dead; `there` are the ids of the agents that there are."""
-        for (receiver, sender), sent in self._sent.items():
-            left = sent[self._taken[receiver, sender] :]
-            assert receiver not in there or not left, f"not taken: {left}"
+        assert not (left := self.left(there)), f"not taken: {left}"

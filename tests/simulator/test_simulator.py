@@ -14,7 +14,7 @@ from narval.engines import dates
 from narval.runtime.store.batch import Batch, JournalRow
 from narval.runtime.store.memory import VolatileAgent
 from tests.simulator.boundaries import every_boundary
-from tests.simulator.fleet import of
+from tests.simulator.kinds import of
 from tests.simulator.simulation import BrokenError, Simulation, run
 from tests.simulator.wide import InMemory, Wide
 

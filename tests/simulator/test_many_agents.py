@@ -9,7 +9,7 @@ import pytest
 from narval.memory.elements.changes import Added
 from narval.runtime.store.batch import HOME_AGENT, Batch
 from tests.simulator.boundaries import every_boundary
-from tests.simulator.fleet import Fleet, FleetBoundary
+from tests.simulator.many_agents import AgentsBoundary, ManyAgents
 from tests.simulator.simulation import BrokenError, run
 from tests.simulator.test_simulator import SOAK
 
@@ -17,22 +17,22 @@ FRESH, AT_ONCE = 16, 4
 
 
 @pytest.mark.parametrize("first", range(40_000, 40_000 + FRESH, AT_ONCE))
-def test_G97_what_must_hold_of_each_agent_of_a_fleet_holds(first: int) -> None:
+def test_G97_what_must_hold_of_each_of_many_agents_holds(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
-        run(seed, Fleet)
+        run(seed, ManyAgents)
 
 
-def test_G96_the_daemon_of_a_fleet_may_be_killed_before_and_after_each_commit() -> None:
-    whole, *killed = every_boundary(1, FleetBoundary)
+def test_G96_the_daemon_of_many_agents_may_be_killed_before_and_after_each_commit() -> None:
+    whole, *killed = every_boundary(1, AgentsBoundary)
     assert len(killed) == 2 * whole.commits
     assert sum(each.crashes for each in killed) == len(killed)
 
 
-def test_the_seed_of_a_fleet_is_one_run_and_always_the_same() -> None:
-    assert run(7, Fleet) == run(7, Fleet)
+def test_the_seed_of_many_agents_is_one_run_and_always_the_same() -> None:
+    assert run(7, ManyAgents) == run(7, ManyAgents)
 
 
-def test_a_fleet_sees_what_a_store_loses_of_one_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_seen_what_a_store_loses_of_one_of_many_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     """The invariants are no ornament: a store that forgets elements of one agent is found out."""
     record = Batch.record
 
@@ -41,19 +41,19 @@ def test_a_fleet_sees_what_a_store_loses_of_one_agent(monkeypatch: pytest.Monkey
             record(batch, change)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Batch, "record", forgetful)
-    with pytest.raises(BrokenError, match=r"again: python -m tests.simulator 1 --fleet --verbose"):
-        run(1, Fleet, often=1.0)
+    with pytest.raises(BrokenError, match=r"again: python -m tests.simulator 1 --agents --verbose"):
+        run(1, ManyAgents, often=1.0)
 
 
 @pytest.mark.soak
-def test_G97_what_must_hold_holds_for_thousands_of_fleets() -> None:
+def test_G97_what_must_hold_holds_for_thousands_of_homes_with_many_agents() -> None:
     first = SystemRandom().randrange(10**6, 10**9)
     for seed in range(first, first + SOAK):
-        run(seed, Fleet)
+        run(seed, ManyAgents)
 
 
 @pytest.mark.soak
-def test_G96_each_commit_of_many_fleets_may_be_the_last() -> None:
+def test_G96_each_commit_of_many_agents_may_be_the_last() -> None:
     first = SystemRandom().randrange(10**6, 10**9)
     for seed in range(first, first + SOAK // 300):
-        assert list(every_boundary(seed, FleetBoundary))
+        assert list(every_boundary(seed, AgentsBoundary))

@@ -1,4 +1,4 @@
-"""One seed is a fleet: 3 to 30 agents in one daemon, over one store (G96, G97).
+"""One seed is many agents: 3 to 30 in one daemon, over one store (G96, G97).
 
 They become active and passive at random turns, break down, are refused by the store, suspended, resumed,
 removed and made anew under their names; the daemon is killed at random commits. What must hold of a single
@@ -33,21 +33,18 @@ from tests.simulator import invariants
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing
 from tests.simulator.invariants import Ledger
-from tests.simulator.people import Peopled
 from tests.simulator.post import Letters, PostalWorld
 from tests.simulator.simulation import Simulation
-from tests.simulator.tasks import Tasked
-from tests.simulator.wide import InMemory, Wide
 from tests.simulator.world import World
 
 LEAST, MOST = 3, 30
-"""So many agents a fleet has."""
+"""So many agents there are."""
 COOKBOOKS = ("w", "v", "u")
 """The groups of random recipes: an agent follows those of one."""
 TOLD_TWICE = "narval broke down twice"
 
 
-class FleetLedger(Ledger):
+class AgentsLedger(Ledger):
     """The ledgers of all agents: each is that of one id, under the number that it has."""
 
     def __init__(self) -> None:
@@ -127,15 +124,15 @@ class Refusing(Crashing):
         super().commit(write, store, batches)
 
 
-class Fleet(Simulation):
+class ManyAgents(Simulation):
     """Several agents, of which each thing that happens concerns one."""
 
     happenings = (20, 60)
-    option = "--fleet "
+    option = "--agents "
 
     def __init__(self, seed: int, folder: Path, *rest: Any) -> None:
         super().__init__(seed, folder, *rest)
-        self.ledgers = self.ledger = FleetLedger()
+        self.ledgers = self.ledger = AgentsLedger()
         self.scene = Refusing(
             folder, limit=self.world.limit, settings=self.world.settings(), ledger=self.ledger
         )
@@ -227,12 +224,13 @@ class Fleet(Simulation):
     async def _asking(self, daemon: Daemon, operation: str, **arguments: Any) -> None:
         """An operation on an agent; calls that it waits for come to an end meanwhile."""
         self._note(f"{operation} {arguments}")
+        executor = self.executor
+        assert executor is not None
         asked = asyncio.create_task(invoke(daemon, PROGRAM, operation, arguments))
         while not asked.done():
             await asyncio.sleep(0)
-            assert self.executor is not None
-            for call in list(self.executor.given_up):
-                self.executor.answer(call)
+            for call in list(executor.given_up):
+                executor.answer(call)
         try:
             await asked
         except (RequestError, InternalError) as error:
@@ -339,9 +337,12 @@ class Fleet(Simulation):
 
     def _check_passive(self, daemon: Daemon, row: AgentRow, now: float) -> None:
         """Who is not at work has nothing to do."""
-        left = daemon.store.of(row.agent).queue()
         has_calls = any(call.startswith(row.id) for call in self._held())
         assert row.state == PASSIVE or has_calls, f"{row.name} is {row.state}, and is not at work"
+        self._check_nothing_left(daemon, row, now)
+
+    def _check_nothing_left(self, daemon: Daemon, row: AgentRow, now: float) -> None:
+        left = daemon.store.of(row.agent).queue()
         assert not left, f"{row.name} is passive, and has to be told {left}"
         assert row.wake_at is None or row.wake_at > now, f"{row.name} is passive since its moment came"
 
@@ -352,13 +353,7 @@ def _seen_by(daemon: Daemon, host: AgentHost) -> Daemon:
     return seen
 
 
-class FleetBoundary(Boundary, Fleet):
-    """A fleet whose daemon is killed at one commit, and at no other."""
+class AgentsBoundary(Boundary, ManyAgents):
+    """Many agents, whose daemon is killed at one commit, and at no other."""
 
-    option = "--fleet --every-commit "
-
-
-def of(word: str | None = None) -> type[Simulation]:
-    """The kind of simulation that a word of the command line or of `seeds.txt` means."""
-    kinds = {"wide": Wide, "in-memory": InMemory, "fleet": Fleet, "people": Peopled, "tasks": Tasked}
-    return kinds[word] if word is not None else Simulation
+    option = "--agents --every-commit "
