@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from narval.runtime.system import stopwatch
+from tests.postgres import Server, fresh_schema, private_server, shared_server
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -23,8 +26,28 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 stopwatch.seconds = lambda: 0.0
 
 
-def pytest_runtest_teardown() -> None:
-    """Free what commands made: at its start each leaves all there is out of the collection, for its process
-    ends soon, but this one goes on.
+gc.disable()  # until all tests are read: they stay
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of every later collection, and nothing else: a command leaves out all
+    there is at its start, for its process ends soon, but this one goes on.
     """
-    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    gc.freeze = lambda: None
+    gc.enable()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The URL of an empty schema in the PostgreSQL of this run of tests (`postgres.py`)."""
+    with fresh_schema(shared_server()) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL of one's own, which a test may stop, kill and start."""
+    with private_server() as server:
+        yield server

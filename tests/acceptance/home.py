@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.runtime.home.making.new_home import create_home
-from tests.acceptance.forked_commands import command
+from tests.forked_commands import Command, command
 
 PATIENCE = 60.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
@@ -43,18 +43,20 @@ class Narval:
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
 
-    def daemon(self, *arguments: str, limits: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
+    def daemon(self, *arguments: str) -> Command:
         """A daemon; it may not be ready yet."""
-        return subprocess.Popen(
-            self.line("run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limits
-        )
+        return Command(self.line("run", *arguments)[3:])
+
+    def limited(self, limits: Callable[[], None]) -> subprocess.Popen[bytes]:
+        """A daemon that begins with these limits; it may not be ready yet."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self.line("run"), stdout=pipe, stderr=pipe, preexec_fn=limits)
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    def running(self, *arguments: str) -> Iterator[Command]:
         """A daemon that is ready; it is ended well."""
         daemon = self.daemon(*arguments)
         try:
-            assert daemon.stdout is not None
             ready = daemon.stdout.readline()
             assert b"is ready" in ready, ready
             yield daemon

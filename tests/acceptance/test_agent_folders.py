@@ -98,6 +98,18 @@ def test_G3_an_agent_follows_the_collections_that_it_names(narval: Narval) -> No
         narval("reload")
         assert narval.ask("start", "office.r", "--agent", "bob", "--wait")["phase"] == "done"
         assert "changed" in found(narval, "bob", "said")[0]
+        # what it declares, and its schemas, count for who follows it
+        narval.write("collections/office/etc/schemas/guest.dtd", "<!ELEMENT guest EMPTY>")
+        narval.write("collections/office/data/memory.xml", "<memory><desk key='1'/></memory>")
+        narval.write("agents/bob/data/memory.xml", "<memory><lamp/></memory>")
+        narval("reload")
+        assert len(found(narval, "bob", "desk|lamp")) == 2
+        refused = narval("add", "--agent", "bob", "-", given=b"<guest><name/></guest>")
+        assert b"collections/office/etc/schemas/guest.dtd" in refused.stderr
+        narval.write("collections/office/data/memory.xml", "<memory><desk key='2'/>")
+        assert b"collections/office/data/memory.xml:1:" in narval("reload").stdout
+        assert len(found(narval, "bob", "desk[@key='1']|lamp")) == 2
+        (narval.home / "collections/office/data/memory.xml").unlink()
         # one full name from two collections is a fault at both places
         narval.write("agents/bob/agent.toml", 'collections = ["home", "office"]\n')
         narval.write("collections/office/recipes/w.xml", one_step("r", "w.say"))

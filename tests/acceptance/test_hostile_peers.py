@@ -120,7 +120,7 @@ def test_ten_thousand_silent_connections_lock_others_out_only_briefly(home: Narv
 
 def test_silent_connections_leave_a_daemon_with_few_descriptors_answering(tmp_path: Path) -> None:
     narval = make(tmp_path / "home")
-    daemon = narval.daemon(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))
+    daemon = narval.limited(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))
     try:
         assert daemon.stdout is not None
         assert b"is ready" in daemon.stdout.readline()

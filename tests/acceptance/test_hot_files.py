@@ -6,7 +6,6 @@ import fcntl
 import os
 import shutil
 import signal
-import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from narval.errors import ElementError, RequestError
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
+from tests.forked_commands import Command
 
 BAD_FILE = "error[@type='bad-file']"
 
@@ -39,7 +39,7 @@ def module(word: str) -> str:
 class Running:
     """A home whose daemon is up, and the way to ask it."""
 
-    def __init__(self, narval: Narval, daemon: subprocess.Popen[bytes], client: Client) -> None:
+    def __init__(self, narval: Narval, daemon: Command, client: Client) -> None:
         self.home, self.write, self.daemon, self.ask = narval.home, narval.write, daemon, client.ask
 
     def settled(self) -> Any:
@@ -325,9 +325,8 @@ def test_N34_a_terminal_that_is_closed_ends_its_daemon_well(tmp_path: Path) -> N
         os.setsid()
         fcntl.ioctl(other_end, termios.TIOCSCTTY, 0)
 
-    daemon = narval.daemon(limits=in_terminal)
+    daemon = narval.limited(in_terminal)
     os.close(other_end)
-    assert daemon.stdout is not None
     assert b"is ready" in daemon.stdout.readline()
     os.close(terminal)
     out, _ = daemon.communicate(timeout=PATIENCE)
@@ -357,7 +356,7 @@ def test_N24_N31_a_daemon_that_watches_and_waits_does_nothing(running: Running) 
     assert _switches(running.daemon) == before
 
 
-def _switches(daemon: subprocess.Popen[bytes]) -> int:
+def _switches(daemon: Command) -> int:
     """How often any of its threads has been given a processor."""
     count = 0
     for task in Path(f"/proc/{daemon.pid}/task").iterdir():

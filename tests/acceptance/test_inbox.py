@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -250,3 +251,46 @@ def test_a_name_with_a_line_break_forges_no_line_of_the_log(narval: Narval, ask:
     lines = narval("log").stdout.decode().splitlines()
     assert not any(line.startswith("2026-01-01") for line in lines)
     assert (narval.home / "var/narval.log").stat().st_mode & 0o077 == 0
+
+
+# --- for other agents (G58) -------------------------------------------------------------------------------
+
+
+def orders(narval: Narval, agent: str) -> list[str]:
+    told = narval("memory", "order", "--agent", agent, "--limit", "all", "--json")
+    found = json.loads(told.stdout)  # of nothing its status is 1
+    return [element["xml"].split(' n="')[1].split('"')[0] for element in found]
+
+
+def test_G58_what_is_dropped_into_a_folder_with_the_name_of_an_agent_is_sent_to_it(
+    narval: Narval, ask: Any
+) -> None:
+    ask("add_agent", name="shop")
+    (narval.home / "inbox/shop").mkdir()
+    drop(narval, "shop/a.xml", "<memory><order n='1'/><order n='2'/></memory>")
+    until(lambda: len(orders(narval, "shop")) == 2, "both are there")
+    first, _ = narval.ask("memory", "order", "--agent", "shop")
+    assert first["origin"]["from"] == "narval"
+    assert first["origin"]["by"] == login(os.getuid())
+    drop(narval, "shop/bad.xml", "<order")
+    assert reason(narval, "bad.xml").startswith("inbox/shop/bad.xml:1:")
+    (narval.home / "inbox/nobody").mkdir()
+    assert "found a folder" in reason(narval, "nobody")
+    until(lambda: lying(narval, "inbox/shop/.taken") == [], "all is taken")
+
+
+def test_G58_files_for_an_agent_are_sent_exactly_once_whenever_the_daemon_is_killed(narval: Narval) -> None:
+    assert narval("agents", "add", "shop").returncode == 0
+    (narval.home / "inbox/shop").mkdir()
+    for batch in range(5):
+        for number in range(30):
+            drop(narval, f"shop/{batch}-{number:02}.xml", f'<order n="{batch}-{number:02}"/>')
+        daemon = narval.daemon()
+        until(lambda: len(lying(narval, "inbox/shop")) < 20, "some are claimed")
+        daemon.kill()
+        daemon.communicate(timeout=PATIENCE)
+    assert narval("run", "--until-idle").returncode == 0
+    found = orders(narval, "shop")
+    assert sorted(found) == [f"{batch}-{number:02}" for batch in range(5) for number in range(30)]
+    assert set(lying(narval, "inbox/shop")) <= {".taken"}
+    assert lying(narval, "inbox/shop/.taken") == []

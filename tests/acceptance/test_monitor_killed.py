@@ -294,14 +294,16 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
 
 
 def programs_of(home: Path) -> list[Any]:
-    """The programs that run for a home and are no zombies."""
+    """The programs that run for a home and are no zombies: named so, or with a file of it open, as forks."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.status() == psutil.STATUS_ZOMBIE:
                 continue
             named = [*process.cmdline(), process.environ().get("NARVAL_HOME", "")]
-            found += [process.pid] if str(home) in named else []
+            opened = (file.path for file in process.open_files())
+            is_named = str(home) in named or any(Path(path).is_relative_to(home) for path in opened)
+            found += [process.pid] if is_named else []
         except psutil.Error:
             continue  # it has ended meanwhile, or is somebody else's
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import Command
 from tests.mail_servers import PASSWORD, Servers
 from tests.mail_servers import servers as servers
 
@@ -55,9 +55,8 @@ def account(narval: Narval, servers: Servers) -> bytes:
     return f'<mailbox kind="imap" {where}/>'.encode()
 
 
-def begin(narval: Narval) -> subprocess.Popen[bytes]:
+def begin(narval: Narval) -> Command:
     daemon = narval.daemon()
-    assert daemon.stdout is not None
     assert b"is ready" in daemon.stdout.readline()
     return daemon
 

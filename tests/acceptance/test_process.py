@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import Command
 from tests.places import ROOT
 
 
@@ -20,14 +20,13 @@ def orders(folder: Path) -> Narval:
     return narval
 
 
-def begun(narval: Narval) -> subprocess.Popen[bytes]:
+def begun(narval: Narval) -> Command:
     daemon = narval.daemon()
-    assert daemon.stdout is not None
     assert b"is ready" in daemon.stdout.readline()
     return daemon
 
 
-def killed(daemon: subprocess.Popen[bytes]) -> None:
+def killed(daemon: Command) -> None:
     daemon.kill()
     daemon.communicate()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import narval as library
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import Command
 from tests.places import ROOT
 
 PEOPLE = """
@@ -44,9 +44,8 @@ class Killed:
         self.narval, self.daemon = narval, self._begun(narval)
 
     @staticmethod
-    def _begun(narval: Narval) -> subprocess.Popen[bytes]:
+    def _begun(narval: Narval) -> Command:
         daemon = narval.daemon()
-        assert daemon.stdout is not None
         assert b"is ready" in daemon.stdout.readline()
         return daemon
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
+from tests.forked_commands import Command
 
 MINE = """\
 from narval import Input, Output, action
@@ -35,7 +35,7 @@ SHIPPED = "<narval>/modules/triage.py"
 class Up:
     """A home whose daemon is up."""
 
-    def __init__(self, daemon: subprocess.Popen[bytes], client: Client) -> None:
+    def __init__(self, daemon: Command, client: Client) -> None:
         self.daemon, self.ask = daemon, client.ask
 
     def judged(self) -> str:

@@ -16,6 +16,7 @@ from narval.errors import NarvalError
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
+from tests.forked_commands import Command
 
 CALLS = 1000
 GRACE = 1.0
@@ -103,7 +104,7 @@ def lines(performed: Path) -> Counter[str]:
     return Counter(line.split()[0] for line in text.splitlines())
 
 
-def stop(narval: Narval, daemon: subprocess.Popen[bytes], how: str) -> None:
+def stop(narval: Narval, daemon: Command, how: str) -> None:
     if how == "signal":
         daemon.send_signal(signal.SIGTERM)
     elif how == "element":

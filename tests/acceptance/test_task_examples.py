@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import write_program
 
 PEOPLE = """
 [people.carl]
@@ -34,8 +34,7 @@ def narval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Narval:
     made.write("etc/people.toml", PEOPLE)
     for name in ("examples/bank", "examples/fax"):
         assert made("take", name).returncode == 0
-    (tmp_path / "narval").write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
-    (tmp_path / "narval").chmod(0o755)
+    write_program(tmp_path / "narval")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("NARVAL_HOME", str(made.home))
     for name in ("NARVAL_TASK", "NARVAL_CALL", "NARVAL_AGENT"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from narval.errors import DaemonGoneError, RequestError, TaskRefusedError
 from narval.surfaces.control.client import Client
 from narval.surfaces.python import task as tasks
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import write_program
 
 TASKS = """
 TASK TYPE scan
@@ -100,9 +100,7 @@ def narval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Narval:
     made.write("recipes/w.task", TASKS)
     made.write("etc/people.toml", PEOPLE)
     made.write("print.sh", PRINT)
-    program = tmp_path / "narval"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
-    program.chmod(0o755)
+    write_program(tmp_path / "narval")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("NARVAL_HOME", str(folder))
     for name in ("NARVAL_TASK", "NARVAL_CALL", "NARVAL_AGENT"):

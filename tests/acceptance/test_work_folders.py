@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from narval.errors import WorkRefusedError
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import Command
 
 PEOPLE = """
 [people.ann]
@@ -131,7 +131,7 @@ def test_P55_files_go_when_another_claims_and_come_back_and_are_made_anew_at_the
         assert lying(narval, "ann") == [file.name], "only what names the way"
 
 
-def kill(daemon: subprocess.Popen[bytes]) -> None:
+def kill(daemon: Command) -> None:
     daemon.kill()
     daemon.communicate()
 
@@ -147,7 +147,6 @@ def test_P55_killed_at_any_moment_an_answer_counts_once(narval: Narval, taken: b
         hand_in(narval, content)
     for _ in range(3):
         daemon = narval.daemon()
-        assert daemon.stdout is not None
         daemon.stdout.readline()
         kill(daemon)
     with narval.running():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +16,7 @@ from lxml import etree
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
+from tests.forked_commands import Command
 
 WORKER = "narval.runtime.calls.workers.worker"
 SHOTS = (signal.SIGSTOP, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
@@ -82,7 +82,6 @@ class Fire:
     def under_fire(self, seconds: float) -> None:
         """One daemon, killed in the end: none of its workers is left."""
         daemon = self.narval.daemon()
-        assert daemon.stdout is not None
         assert b"is ready" in daemon.stdout.readline()
         end = time.monotonic() + seconds
         with Client(Home(self.narval.home).socket()) as client:
@@ -93,7 +92,7 @@ class Fire:
             self.chance.choice((self._nothing, self._stop_all))(daemon)
         self.kill(daemon)
 
-    def kill(self, daemon: subprocess.Popen[bytes]) -> None:
+    def kill(self, daemon: Command) -> None:
         """Kill a daemon: none of its workers survives it."""
         daemon.kill()
         daemon.communicate()
@@ -120,7 +119,7 @@ class Fire:
             client.ask("add", elements=[job.encode() for job in jobs])
             self.confirmed.update(numbers)
 
-    def _shoot(self, daemon: subprocess.Popen[bytes]) -> None:
+    def _shoot(self, daemon: Command) -> None:
         there = workers_of(daemon.pid)
         if there and self.chance.random() < 0.4:
             shot = self.chance.choice(SHOTS)
@@ -133,10 +132,10 @@ class Fire:
             return
         self.shots[shot.name] += 1
 
-    def _nothing(self, daemon: subprocess.Popen[bytes]) -> None:
+    def _nothing(self, daemon: Command) -> None:
         """Its workers are as they are when it is killed."""
 
-    def _stop_all(self, daemon: subprocess.Popen[bytes]) -> None:
+    def _stop_all(self, daemon: Command) -> None:
         """All its workers are stopped when it is killed."""
         for worker in workers_of(daemon.pid):
             self._hit(worker, signal.SIGSTOP)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from narval.runtime.home.home import Home
 from narval.surfaces.control.client import Client
+from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import begun, line_of, make_home, separately
 
 STAGES = """\
@@ -63,8 +63,8 @@ class Household:
         (self.home / "recipes" / "show.xml").write_text(STAGES)
         (self.home / "recipes" / "order.xml").write_text(PROCESS)
         (self.home / "etc" / "people.toml").write_text(PEOPLE)
-        self._daemon: subprocess.Popen[bytes] | None = None
-        self._web: subprocess.Popen[bytes] | None = None
+        self._daemon: Command | None = None
+        self._web: Command | None = None
         self.link, self.address = "", ""
 
     def begin_daemon(self) -> None:
@@ -95,7 +95,7 @@ class Household:
 
     def narval(self, *arguments: object, given: str = "") -> str:
         """What a command writes that ends well."""
-        result = separately(self.home, *arguments, input=given.encode())
+        result = separately(self.home, *arguments, given=given.encode())
         assert result.returncode == 0, (arguments, result.stdout, result.stderr)
         return result.stdout.decode()
 
@@ -126,7 +126,7 @@ def log_in(page: Any, link: str) -> None:
     page.wait_for_url(lambda url: "/login" not in url)
 
 
-def _killed(running: subprocess.Popen[bytes] | None) -> None:
+def _killed(running: Command | None) -> None:
     if running is None:
         return
     if running.poll() is None:
