@@ -79,7 +79,7 @@ async def registered(folder: Path, agents: int) -> None:
     rows = [new_agent(2 + number, f"a{number}") for number in range(agents)]
     passive = [row._replace(state=PASSIVE, wake_at=at) for row, at in zip(rows, moments, strict=True)]
     with open_store(Home(folder).store, "crash") as store:
-        store.commit(Batch(agents=passive))
+        store.commit(Batch(1, agents=passive))
 
 
 def started(folder: Path) -> tuple[float, float, float, int]:

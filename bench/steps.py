@@ -13,6 +13,7 @@ and survives SIGKILL, `power` is synced.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,25 @@ def recipe(steps: int, target: str) -> str:
     return f'<recipe group="w" name="line" start_step="s0" end_step="s{steps - 1}">{nodes}{arrows}</recipe>'
 
 
-def measure(runs: int, steps: int, where: str, what: str, folder: Path) -> tuple[float, dict[str, Any]]:
-    """Seconds for all steps, and what else there is to tell."""
+def measure(
+    runs: int,
+    steps: int,
+    where: str,
+    what: str,
+    folder: Path,
+    *,
+    store: str = "",
+    begins: Callable[[], object] = lambda: None,
+) -> tuple[float, dict[str, Any]]:
+    """Seconds for all steps, and what else there is to tell.
+
+    The home has its `store` at a URL, if one is given; `begins` is called before the first step.
+    """
     made = home(
         folder,
         module=MODULE,
         recipes=recipe(steps, "next" if what == "elements" else "step"),
-        settings=f'durability = "{where}"\n' if where != "memory" else "",
+        settings=f'durability = "{where}"\nstore = "{store}"\n' if where != "memory" else "",
     )
     with narval.open(made if where != "memory" else None) as agent:
         if where == "memory":
@@ -59,6 +72,7 @@ def measure(runs: int, steps: int, where: str, what: str, folder: Path) -> tuple
             agent.load(made / "recipes/w.xml")
         agent.until_idle()
         turns, before = agent.daemon.host.loop.turns, memory_of(field="VmRSS")
+        begins()
         began = now()
         started = agent.start_each("w.line", ["<x n='0'/>"] * runs)
         agent.until_idle()
@@ -66,7 +80,7 @@ def measure(runs: int, steps: int, where: str, what: str, folder: Path) -> tuple
         check(agent, started, steps, what)
         more = {"turns": agent.daemon.host.loop.turns - turns}
         more["kept_b_per_step"] = round((memory_of(field="VmRSS") - before) * 2**20 / (runs * steps))
-    if where != "memory":
+    if where != "memory" and not store:
         more["rows_per_step"] = round(journal_rows(made, started) / (runs * steps), 3)
     return seconds, more
 
