@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from narval.runtime.system.logins import login
 from narval.surfaces.cli import COMMANDS
+from tests.forked_commands import write_program
 from tests.house.operations_page import all_commands
 from tests.places import ROOT
 
@@ -75,8 +75,7 @@ class Reader:
         self.folder = folder
         programs = folder / "bin"
         programs.mkdir()
-        (programs / "narval").write_text(f'#!/bin/sh\nexec {sys.executable} -m narval "$@"\n')
-        (programs / "narval").chmod(0o755)
+        write_program(programs / "narval")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NARVAL")}
         self.environment = {
             **kept,

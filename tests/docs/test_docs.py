@@ -87,3 +87,9 @@ def test_links_between_pages_lead_somewhere() -> None:
             if not (path.parent / target).exists():
                 broken.append(f"{path.name}: {target}")
     assert broken == []
+
+
+def test_each_test_that_shows_what_is_promised_is_there() -> None:
+    named = re.findall(r"`((?:tests/[\w/]+/)?test_\w+\.py|tests/[\w/.]+)`", page("reliability.md"))
+    known = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [name for name in named if name not in known and not (ROOT / name).exists()] == []

@@ -35,8 +35,8 @@ from narval.runtime.calls.context import CallContext, Target
 from narval.runtime.calls.conversion import answer
 from narval.runtime.calls.people.mail.account import Account
 from narval.runtime.calls.workers import frames
-from narval.runtime.daemon import drop_folder
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.daemon.dropped import drop_folder
 from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import parse_settings

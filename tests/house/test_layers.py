@@ -28,7 +28,16 @@ LAYERS = (
 )
 """From left to right; an import points left, or stays within its layer."""
 
-RUNTIME = (("system",), ("scripts",), ("store", "home"), ("agent",), ("calls",), ("messages",), ("daemon",))
+RUNTIME = (
+    ("system",),
+    ("scripts",),
+    ("store", "home"),
+    ("backups",),
+    ("agent",),
+    ("calls",),
+    ("messages",),
+    ("daemon",),
+)
 """The packages of the runtime, in the same order."""
 
 CORE = ("errors", "source", "memory", "definitions", "engines", "exploration")

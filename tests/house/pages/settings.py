@@ -108,7 +108,7 @@ def sampled(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
 def default(defaults: type[msgspec.Struct] | None, name: str, sample: str = "") -> str:
     """The default of a setting, as the sample writes it where that is the same."""
     fields: Mapping[str, Any] = {field.name: field for field in msgspec.structs.fields(defaults or Webhook)}
-    if defaults is None or name not in fields or name in ("threads", "workers"):
+    if defaults is None or name not in fields or name in ("threads", "workers", "cluster_workers"):
         return ""
     value = fields[name].default
     if sample and READERS[name](tomllib.loads(f"a = {sample}")["a"]) == value:
