@@ -173,6 +173,8 @@ def serve() -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # a shell has what it puts in the background ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)

@@ -96,7 +96,7 @@ class Logbook(logging.Handler):
         """The last lines, or the first of those behind a number."""
         if not after:
             return list(self._lines)[-most:] if most > 0 else []
-        return [line for line in self._lines if line["seq"] > after][:most]
+        return [line for line in list(self._lines) if line["seq"] > after][:most]  # threads add to it
 
     async def grown(self, wait: float) -> float:
         """Wait for the next line; the seconds that are left of `wait`."""

@@ -76,6 +76,23 @@ def test_threads_log_without_losing_a_number(tmp_path: Path) -> None:
     assert [line["seq"] for line in book.lines(0, 1000)] == list(range(1, 201))
 
 
+def test_the_log_is_read_while_threads_write_it() -> None:
+    book = Logbook(None)
+
+    async def log() -> None:
+        book.attach()
+        logger = logging.getLogger("narval.test")
+        writing = threading.Thread(target=lambda: [logger.info("said") for _ in range(5000)])
+        writing.start()
+        while writing.is_alive():
+            numbers = [line["seq"] for line in book.lines(1, 10_000)]
+            assert numbers == sorted(numbers)
+        writing.join()
+        book.detach()
+
+    asyncio.run(log())
+
+
 def test_who_follows_the_log_is_woken_by_its_next_line() -> None:
     book = Logbook(None)
 
