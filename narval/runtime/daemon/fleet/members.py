@@ -22,7 +22,7 @@ from narval.runtime.daemon.fleet.gate import LeaseGate
 from narval.runtime.daemon.fleet.holding import TakingOver, let_go
 from narval.runtime.daemon.main_loop import MainLoop
 from narval.runtime.store.batch import SUSPENDED
-from narval.runtime.store.shared.leases import GIVEN_UP, RENEWAL, Beat, Leases
+from narval.runtime.store.shared.leases import RENEWAL, Beat, Leases
 
 log = logging.getLogger("narval.fleet")
 
@@ -57,7 +57,7 @@ class Members:
         sent = self.gate.monotonic()
         beat = await self._in_thread(partial(self._leases.renew))
         self.clocks.compare(beat.at)
-        self._note(protocol.joined(sent), sent)
+        self._note(protocol.joined(sent))
 
     def store_is_away(self, error: StoreAwayError) -> None:
         """Take note that a renewal was not answered."""
@@ -98,7 +98,7 @@ class Members:
     async def _tell(self, event: protocol.Event) -> None:
         member, commands = protocol.advance(self.gate.member, event)
         if isinstance(event, protocol.Prolonged):
-            self._note(member, event.sent)
+            self._note(member)
         else:
             self.gate.follow(member)
         for command in commands:
@@ -143,11 +143,11 @@ class Members:
         held = len(self._leases.held())
         return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free)
 
-    def _note(self, member: protocol.Membership, sent: float) -> None:
+    def _note(self, member: protocol.Membership) -> None:
         """Take note of a renewal: the gate opens, and programs may go on for a while."""
         self.gate.follow(member)
         self.gate.store_is_back(self._main_loop.rounds.clock.now())
-        self._hold_until(sent + GIVEN_UP)
+        self._hold_until(protocol.calls_until(member))
         self._main_loop.wake()
         if (beat := self._leases.latest) is not None:
             for hear in tuple(self.on_beat):

@@ -5,7 +5,6 @@
     Took       -> TakeOver, and Take where there is more
     AtRest     -> LetGo, then Give
     Drain      -> FindAtRest with each renewal
-    AllGiven   -> Leave
     Gone       -> StartOver: another daemon may have all that it held
 
 It is pure, as an engine is, so that all that two daemons can come to is explored (G98). Moments are seconds
@@ -53,9 +52,9 @@ def may_work(member: Membership, at: float) -> bool:
     return not member.over and at - member.renewed < DOUBTED
 
 
-def may_call(member: Membership, at: float) -> bool:
-    """True if calls of its agents may go on, as of a moment: in workers and programs above all (G48)."""
-    return not member.over and at - member.renewed < GIVEN_UP
+def calls_until(member: Membership) -> float:
+    """The moment at which calls of its agents are ended, in workers and programs above all (G48)."""
+    return member.renewed + GIVEN_UP
 
 
 # --- events -------------------------------------------------------------------------------------------
@@ -104,11 +103,7 @@ class Drain(msgspec.Struct, frozen=True):
     """All agents are to be given away."""
 
 
-class AllGiven(msgspec.Struct, frozen=True):
-    """Nothing is left to give away, or there is no time for it any more."""
-
-
-Event: TypeAlias = Due | Prolonged | Gone | Took | AtRest | Drain | AllGiven
+Event: TypeAlias = Due | Prolonged | Gone | Took | AtRest | Drain
 
 # --- commands -----------------------------------------------------------------------------------------
 
@@ -150,15 +145,11 @@ class Give(msgspec.Struct, frozen=True):
     agents: tuple[int, ...]
 
 
-class Leave(msgspec.Struct, frozen=True):
-    """Let go of all that is left, give it back, and be no member any more."""
-
-
 class StartOver(msgspec.Struct, frozen=True):
     """Drop everything, as if killed, and join anew."""
 
 
-Command: TypeAlias = Renew | Take | TakeOver | FindAtRest | LetGo | Give | Leave | StartOver
+Command: TypeAlias = Renew | Take | TakeOver | FindAtRest | LetGo | Give | StartOver
 
 
 def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
@@ -178,8 +169,6 @@ def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command
             return member, (LetGo(event.agents), Give(event.agents)) if event.agents else ()
         case Drain():
             return member._replace(draining=True, wanted=0), ()
-        case AllGiven():
-            return member._replace(over=True), (Leave(),)
         case Gone():
             return member._replace(over=True), (StartOver(),)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from narval.runtime.daemon.fleet import protocol
 from tests.runtime.daemon.fleet.model import (
     CURRENT,
     NONE,
@@ -57,7 +56,7 @@ def fault_of(world: World, rules: Rules) -> str:
                 recording.append(who)
             if node.life == "up" and rules.may_work(node.member, 0.0):
                 performing.append(who)
-            if owner not in (None, who) and rules.may_call(node.member, 0.0):
+            if owner not in (None, who) and rules.calls_until(node.member) > 0.0:
                 return f"calls of {name} go on at {'AB'[who]}, and another has it"
         if len(recording) > 1:
             return f"two may record for {name}"
@@ -110,7 +109,7 @@ def _next(model: Model, world: World) -> World:
             world = model.done(world, who)
         member = world.nodes[who].member
         if member is not None and member.draining and world.nodes[who].epochs == (NONE, NONE):
-            world = model.told(world, who, protocol.AllGiven())
+            world = model.left(world, who)
     return model.later(world)
 
 

@@ -62,7 +62,7 @@ class Rules(NamedTuple):
 
     advance: Callable[[Membership, Event], tuple[Membership, tuple[Command, ...]]] = protocol.advance
     may_work: Callable[[Membership, float], bool] = protocol.may_work
-    may_call: Callable[[Membership, float], bool] = protocol.may_call
+    calls_until: Callable[[Membership], float] = protocol.calls_until
     fence: bool = True
     """Commits count under the epoch that the store has, alone."""
     row_goes_first: bool = True
@@ -144,17 +144,15 @@ class Model:
             served, answer = self._served(world, who)
             if answer is not None:
                 yield f"has {node.todo[0]} done, answered late", late(served, who, answer), True
-            is_last = isinstance(node.todo[0], protocol.Leave)
-            after = Node(row=node.row) if is_last else node._replace(todo=())
-            yield f"asks in vain: {node.todo[0]}", put(world, who, after), True
+            yield f"asks in vain: {node.todo[0]}", put(world, who, node._replace(todo=())), True
         else:
             served, answer = self._served(self.told(world, who, protocol.Due(0.0)), who)
             if answer is not None:
                 yield "renews, and is answered late", late(served, who, answer), True
             if not node.member.draining:
                 yield "is to drain", self.told(world, who, protocol.Drain()), True
-            elif node.epochs == (NONE, NONE):
-                yield "has given all", self.told(world, who, protocol.AllGiven()), False
+            else:
+                yield "stops", self.left(world, who), node.epochs != (NONE, NONE)
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -181,6 +179,10 @@ class Model:
         owners = tuple(None if owner == who else owner for owner in world.owners)
         return put(world, who, Node("up", protocol.joined(0.0), row=LEASE))._replace(owners=owners)
 
+    def left(self, world: World, who: int) -> World:
+        """The world once a daemon has stopped in good order, and given back what it still had."""
+        return put(_freed(world, who), who, Node())
+
     def told(self, world: World, who: int, event: Event, epochs: tuple[str, ...] = (NONE, NONE)) -> World:
         """The world once a daemon was told an event, and has done what it does by itself."""
         node = world.nodes[who]
@@ -200,9 +202,6 @@ class Model:
                     return self.told(put(world, who, node), who, protocol.AtRest(tuple(held[: command.most])))
                 case protocol.StartOver():
                     return put(world, who, Node(row=node.row))
-                case protocol.Leave():
-                    node = node._replace(epochs=(NONE, NONE))
-                    todo.append(command)
                 case _:
                     todo.append(command)
         return put(world, who, node._replace(todo=tuple(todo)))
@@ -230,8 +229,6 @@ class Model:
             return put(
                 world, who, node._replace(todo=todo, epochs=without(node.epochs, command.agents))
             ), None
-        if isinstance(command, protocol.Leave):
-            return put(_freed(world, who), who, Node()), None
         if node.row is None:
             return world, Answer(protocol.Gone(), (NONE, NONE))
         if isinstance(command, protocol.Give):

