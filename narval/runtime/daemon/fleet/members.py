@@ -156,12 +156,12 @@ class Members:
     async def _at_rest(self, most: int) -> tuple[int, ...]:
         """Agents that have nothing to do here, and may be elsewhere, at most so many."""
         rows, at_work = self._agents.rows, self._agents.at_work
+        owners = await self._in_thread(self._leases.owners)
         whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
 
         def is_at_rest(name: str) -> bool:
             return not (name in whole or name in at_work.restorations or at_work.host(name))
 
-        owners = await self._in_thread(self._leases.owners)
         free = {owned.agent for owned in owners if not owned.pinned}
         numbers = zip(rows.names(), rows.numbers(), strict=True)
         found = (number for name, number in numbers if is_at_rest(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
@@ -19,7 +19,8 @@ from narval.runtime.daemon import daemon as daemons
 from narval.runtime.daemon.daemon import Daemon
 from narval.runtime.daemon.fleet.fleet import Fleet
 from narval.runtime.home.home import Home
-from narval.runtime.store.shared.leases import DOUBTED, LEASE
+from narval.runtime.store.batch import ACTIVE
+from narval.runtime.store.shared.leases import DOUBTED, LEASE, Ownership
 from narval.runtime.system.clock import SimulatedClock
 from narval.surfaces.cli.daemon import run
 from tests.runtime.at_work import in_a_loop
@@ -310,6 +311,24 @@ def written_to(log: StringIO) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+@on_machines
+async def test_one_that_goes_on_while_agents_at_rest_are_looked_for_is_not_given(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    await ask(attic, "add_agent", name="ada")
+    leases, rows = attic.store.leases, attic.agents.rows
+    assert leases is not None
+    owners = leases.owners
+
+    def meanwhile() -> Sequence[Ownership]:
+        rows.note(rows["ada"]._replace(state=ACTIVE))
+        return owners()
+
+    leases.owners = meanwhile  # type: ignore[method-assign]
+    fleet_of(attic).members.drain()
+    await machines.beat()
+    assert machines.holders("ada") == ["attic"]
 
 
 @on_machines
