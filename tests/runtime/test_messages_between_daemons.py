@@ -117,8 +117,9 @@ class Fleet:
         """A daemon takes what nobody holds."""
         daemon, _ = self.daemons[name]
         assert daemon.store.leases is not None
-        rows = [taken.row for taken in daemon.store.leases.take()]
-        holding.take_over(daemon.agents.rows, daemon.agents.at_work, rows)
+        for taken in daemon.store.leases.take():
+            daemon.agents.rows.note(taken.row)
+            daemon.agents.at_work.begin(taken.row)
 
     def holder(self, agent: str) -> Daemon:
         """The daemon that has an agent."""

@@ -112,7 +112,7 @@ class Agents:
 
     async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:
         """An agent that another daemon has, and who; None of one that is here, or nowhere."""
-        from narval.runtime.daemon.fleet.holding import look_for, take_over
+        from narval.runtime.daemon.fleet.holding import look_for
 
         leases = self._store.leases
         while leases is not None and name not in self.rows and name != self.rows.own_name():
@@ -120,7 +120,8 @@ class Agents:
             if not isinstance(found, AgentRow):
                 return found
             if name not in self.rows:  # else it was taken for another reason meanwhile
-                take_over(self.rows, self.at_work, [found])
+                self.rows.note(found)
+                self.at_work.begin(found)
         return None
 
     def state_of(self, row: AgentRow) -> str:

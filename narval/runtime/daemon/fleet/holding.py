@@ -24,13 +24,6 @@ ATTEMPTS = 3
 """The number of times that an agent is tried to take which nobody holds, or this daemon by mistake."""
 
 
-def take_over(rows: AgentRows, at_work: Activations, taken: Iterable[AgentRow]) -> None:
-    """Have agents that this daemon holds from now on go on, as at a daemon's start."""
-    for row in taken:
-        rows.note(row)
-        at_work.begin(row)
-
-
 class TakingOver:
     """Agents that go on at this daemon one after another: between two of them it renews, and makes rounds.
 
