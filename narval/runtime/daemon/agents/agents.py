@@ -105,8 +105,7 @@ class Agents:
         leases = self._store.leases
         if leases is not None and (found := await self._elsewhere(name)) is not None:
             raise found[1]
-        row = self.rows.get(name)
-        if leases is not None and row is not None:
+        if (row := self.rows.get(name)) is not None and leases is not None:
             await asyncio.to_thread(leases.pin, row.agent, self.rows.own_name())
         return row
 
