@@ -35,6 +35,9 @@ TOKEN = "token"  # noqa: S105
 SECRET = "narval.secret"  # noqa: S105
 """The key in the scope of a request under which the secret of its session is left for the login pages."""
 
+ADMITTED = "narval.admitted"
+"""The key in the scope of a request that is True once it has shown a session, or the token of a webhook."""
+
 FORM = "application/x-www-form-urlencoded"
 
 POLICY = (
@@ -64,6 +67,8 @@ class RequestLimits(NamedTuple):
     fields: int = 500
     sending: float = 10.0
     """for a request to arrive"""
+    taking: float = 10.0
+    """for a client to read what was written to it"""
     rate: int = 50
     """requests of a session in a second"""
     people: float = 5.0
@@ -160,7 +165,7 @@ class Guard:
             raise _not_logged_in(scope)
         if visitor is not None:
             answer.follow(lambda data: self._goes_on(secret, data))
-        scope[VISITOR], scope[SECRET] = visitor, secret
+        scope[VISITOR], scope[SECRET], scope[ADMITTED] = visitor, secret, visitor is not None
         if method != "POST":
             return receive
         most = self._limits.login if visitor is None else self._limits.body

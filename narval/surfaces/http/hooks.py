@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from narval.errors import DaemonGoneError, ElementError, NarvalError
+from narval.surfaces.http.guard import ADMITTED, RefusedError
 from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
 
 PATH = "/hook/{name}"
@@ -30,7 +31,7 @@ KNOWN = 1.0
 """Seconds for which the webhooks of the home are known without asking again."""
 
 AT_ONCE = 8
-"""Bodies that are taken at a time; others wait."""
+"""Bodies that are made into elements and recorded at a time; others wait, having arrived."""
 
 LONG = 64 * 1024
 """Bytes from which a body is read in a thread."""
@@ -44,7 +45,10 @@ class Asks(Protocol):
 
 
 class HookCall(NamedTuple):
-    """A request as it came: the name of the hook, the token, the media type, the sender's key, the body."""
+    """A request as it came: the name of the hook, the token, the media type, the sender's key, the body.
+
+    The body is read of a call alone that has the token. It raises RefusedError where it does not arrive in time.
+    """
 
     name: str
     token: str
@@ -84,8 +88,9 @@ class Hooks:
             if wait:
                 told = f"Too many calls: this webhook takes {hook['calls']} a minute."
                 return HookAnswer(429, {"error": told}, wait)
-            async with self._places:
-                return await self._recorded(hook, call)
+            return await self._recorded(hook, call)
+        except RefusedError as refusal:
+            return _refusal(refusal.status, str(refusal))
         except DaemonGoneError:
             return HookAnswer(503, {"error": "No daemon is at work; send it again."}, 10)
         except BodyError as error:
@@ -106,8 +111,9 @@ class Hooks:
             if len(body) > hook["bytes"]:
                 return _refusal(413, f"Expected at most {hook['bytes']:,} bytes.")
         given = hook["element"], bytes(body)
-        element = read(*given) if len(body) < LONG else await asyncio.to_thread(read, *given)
-        told = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
+        async with self._places:
+            element = read(*given) if len(body) < LONG else await asyncio.to_thread(read, *given)
+            told = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
         return HookAnswer(202, {"eid": told["eid"], "again": told["again"]})
 
     async def _hooks(self) -> dict[str, dict[str, Any]]:
@@ -136,6 +142,14 @@ def _refusal(status: int, sentence: str) -> HookAnswer:
 def hook_route(hooks: Hooks) -> Route:
     """The route of all webhooks."""
 
+    async def body(request: Request) -> AsyncIterator[bytes]:
+        request.scope[ADMITTED] = True
+        try:
+            async for piece in request.stream():
+                yield piece
+        except ClientDisconnect:
+            raise RefusedError(400, "The request ended before its body did.") from None
+
     async def endpoint(request: Request) -> Response:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         answer = await hooks.take(
@@ -144,7 +158,7 @@ def hook_route(hooks: Hooks) -> Route:
                 token.strip() if kind.lower() == "bearer" else request.query_params.get("token", ""),
                 request.headers.get("content-type", "").partition(";")[0].strip().lower(),
                 next((found for name in KEYS if (found := request.headers.get(name))), ""),
-                request.stream(),
+                body(request),
             )
         )
         headers = {"retry-after": str(answer.retry_after)} if answer.retry_after else {}

@@ -1,9 +1,10 @@
 """The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else (M64).
 
-It differs from uvicorn's own in three things: nothing wakes it while nobody asks (uvicorn looks ten times a
-second if it should end); a request must have begun to arrive and have a whole header in ten seconds, on one
-of 64 connections; and what no application sees, as nonsense instead of HTTP, is answered with the headers of
-every answer (M74, M76).
+It differs from uvicorn's own in four things. Nothing wakes it while nobody asks (uvicorn looks ten times a
+second if it should end). A request must have begun to arrive and have a whole header in ten seconds, and what
+is written must be read in ten (M74). Connections are limited, and whoever has shown no session and no token
+of a webhook cannot take the places of those who have. What no application sees, as nonsense instead of HTTP,
+is answered with the headers of every answer (M76).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from narval.errors import OperatorError
 from narval.surfaces.control import wire
-from narval.surfaces.http.guard import LIVE, SECURITY, Application, RequestLimits
+from narval.surfaces.http.guard import ADMITTED, LIVE, SECURITY, Application, RequestLimits
+from narval.surfaces.http.live.response import PATIENCE
 
 PORT = 7457
 """The port where none is named, and `PORTS` after it where it is taken."""
@@ -34,6 +36,9 @@ PORTS = 20
 
 CONNECTIONS = 64
 """Connections besides those on which a page is followed."""
+
+STRANGERS = 32
+"""Of those, connections whose latest request has shown no session and no token of a webhook."""
 
 _BACKLOG = 128
 _ENDING = 2
@@ -177,17 +182,24 @@ class PageServer(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """One connection, with a limit on the time in which a request's header arrives."""
+    """One connection, with limits on the time in which a request's header arrives and its answer is read."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        """The moment by which the client must have read what was written to it."""
         self._since = self.loop.time()
 
     @property
     def is_busy(self) -> bool:
         """True while a request is answered."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def is_admitted(self) -> bool:
+        """True if its latest request has shown a session, or the token of a webhook."""
+        return self.scope is not None and self.scope.get(ADMITTED, False)
 
     @property
     def is_followed(self) -> bool:
@@ -199,9 +211,9 @@ class _Connection(H11Protocol):
     ) -> None:
         """Wait for a request, unless there are too many connections."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # writing pauses until the client has read all of it
         self._limit()
-        if len(self.connections) > CONNECTIONS:
-            self._make_room()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived."""
@@ -209,9 +221,21 @@ class _Connection(H11Protocol):
         self._limit()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the limit."""
+        """Forget the limits."""
         self._unlimit()
+        self._read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Hang up on a client that does not read what was written to it."""
+        super().pause_writing()
+        within = PATIENCE if self.is_followed else RequestLimits().taking
+        self._unread = self.loop.call_later(within, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Write on: the client has read all there was."""
+        self._read()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request."""
@@ -231,14 +255,27 @@ class _Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _make_room(self) -> None:
-        """Hang up on the oldest connection on which nothing is answered; where all are busy, on this one."""
+        """Hang up on another connection where places are short; on this one if all others are busy.
+
+        The oldest that has shown nothing goes, busy or not, where those are too many. Else an idle one goes.
+        """
         others = [one for one in self.connections if isinstance(one, _Connection) and one is not self]
-        if sum(not one.is_followed for one in others) < CONNECTIONS:
+        others = [one for one in others if not one.is_followed and not one.transport.is_closing()]
+        strangers = [one for one in others if not one.is_admitted]
+        if len(strangers) >= STRANGERS:
+            leaving = strangers
+        elif len(others) >= CONNECTIONS:
+            leaving = [one for one in others if not one.is_busy] or strangers
+        else:
             return
-        idle = min((one for one in others if not one.is_busy), key=lambda one: one._since, default=None)
-        if idle is not None:
-            idle.transport.abort()
+        if leaving:
+            min(leaving, key=lambda one: one._since).transport.abort()
             return
         self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"All {CONNECTIONS} connections are busy; try again.")
         self.transport.close()

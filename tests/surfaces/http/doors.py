@@ -62,6 +62,7 @@ class Door:
         ]
         self.place, self.sessions = place, Sessions(folder / "web")
         site = make_site(lambda: None)
+        self.static = site.static.url
         site.follow = None  # streams that are let through would go on for ever
         people = PeopleOfHome(self._ask)
         login = LoginPages(self.sessions, people, place, site)

@@ -15,7 +15,7 @@ from narval.errors import OperatorError
 from narval.surfaces.http import server as servers
 from narval.surfaces.http.guard import Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace
-from narval.surfaces.http.server import CONNECTIONS, PageServer, loopback, unix_socket
+from narval.surfaces.http.server import CONNECTIONS, STRANGERS, PageServer, loopback, unix_socket
 from tests.surfaces.http.doors import Door
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -39,13 +39,20 @@ def scene(folder: Path, test: Callable[[Door, int], Awaitable[None]]) -> None:
     """Have a test ask a real server at a port."""
 
     async def run() -> None:
-        sockets = loopback(0)
+        sockets = small(loopback(0))
         port = sockets[0].getsockname()[1]
         door = Door(folder, place=WebPlace(port), base=f"http://127.0.0.1:{port}")
         async with served(door, sockets):
             await test(door, port)
 
     asyncio.run(run())
+
+
+def small(sockets: list[socket.socket]) -> list[socket.socket]:
+    """The same sockets, whose connections hold little of what nobody reads."""
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    return sockets
 
 
 async def said(port: int, request: bytes, host: str = "127.0.0.1") -> Answer:
@@ -236,11 +243,11 @@ def test_M74_a_form_that_does_not_arrive_in_time_is_refused(tmp_path: Path) -> N
     asyncio.run(run())
 
 
-def test_M74_so_many_connections_are_held_and_the_oldest_idle_one_goes(tmp_path: Path) -> None:
+def test_M74_so_many_connections_are_held_and_the_oldest_one_goes(tmp_path: Path) -> None:
     async def test(door: Door, port: int) -> None:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
         await asyncio.sleep(0)
-        assert CONNECTIONS == 64
+        assert (CONNECTIONS, STRANGERS) == (64, 32)
         status, _, _ = await said(port, get("/login", f"127.0.0.1:{port}"))
         assert status == 200  # whoever holds connections without a word shuts nobody out
         assert await held[0][0].read() == b""  # the oldest was hung up on
@@ -249,6 +256,76 @@ def test_M74_so_many_connections_are_held_and_the_oldest_idle_one_goes(tmp_path:
             writer.close()
 
     scene(tmp_path, test)
+
+
+def form(own: str, path: str, length: int, *more: str) -> bytes:
+    """The beginning of a form that never comes."""
+    kind = "Content-Type: application/x-www-form-urlencoded"
+    lines = [f"POST {path} HTTP/1.1", f"Host: {own}", f"Origin: http://{own}", kind, *more]
+    return "\r\n".join([*lines, f"Content-Length: {length}", "", "x"]).encode()
+
+
+async def attacked(port: int, request: bytes, count: int) -> list[socket.socket]:
+    """Connections of somebody who sends that and reads nothing."""
+    loop, attackers = asyncio.get_running_loop(), []
+    for _ in range(count):
+        attacker = socket.socket()
+        attacker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        attacker.setblocking(False)
+        await loop.sock_connect(attacker, ("127.0.0.1", port))
+        await loop.sock_sendall(attacker, request)
+        attackers.append(attacker)
+    return attackers
+
+
+@pytest.mark.parametrize("way", ["answers that nobody reads", "forms that never come", "nothing"])
+def test_M74_a_user_of_the_machine_shuts_nobody_out_by_connections(tmp_path: Path, way: str) -> None:
+    async def test(door: Door, port: int) -> None:
+        own = f"127.0.0.1:{port}"
+        requests = {
+            "answers that nobody reads": get(door.static("idiomorph.js"), own),
+            "forms that never come": form(own, "/login", 4_000),
+            "nothing": b"",
+        }
+        secret = door.sessions.log_in(door.sessions.new_link("ann"), "ann", "operator")
+        cookie = f"Cookie: {door.place.cookie}={secret}"
+        whole = get("/sessions.json", own, cookie)
+        kept = whole.replace(b"Connection: close\r\n", b"")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(kept)  # a browser whose connection stays
+            assert b'"person":"ann"' in (await reader.readuntil(b"]\n")).replace(b" ", b"")
+            attackers = await attacked(port, requests[way], CONNECTIONS + 8)
+            assert (await said(port, whole))[0] == 200  # and a new one
+            for attacker in attackers:
+                attacker.close()
+        writer.close()
+
+    scene(tmp_path, test)
+
+
+def test_M74_who_does_not_read_an_answer_is_hung_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert RequestLimits().taking == 10.0
+    monkeypatch.setattr(servers, "RequestLimits", lambda: RequestLimits(taking=0.1))
+
+    async def run() -> None:
+        sockets = small(loopback(0))
+        port = sockets[0].getsockname()[1]
+        door = Door(tmp_path, place=WebPlace(port), base=f"http://127.0.0.1:{port}")
+        async with served(door, sockets) as server:
+            own = f"127.0.0.1:{port}"
+            (attacker,) = await attacked(port, get(door.static("idiomorph.js"), own), 1)
+            while not server.server_state.connections:
+                await asyncio.sleep(0)
+            (connection,) = server.server_state.connections
+            async with asyncio.timeout(60):
+                while connection in server.server_state.connections:
+                    await asyncio.sleep(0.01)
+            attacker.close()
+
+    asyncio.run(run())
 
 
 def test_M2_it_ends_at_once_with_streams_open(tmp_path: Path) -> None:
