@@ -164,6 +164,8 @@ def hook_route(hooks: Hooks) -> Route:
         headers = {"retry-after": str(answer.retry_after)} if answer.retry_after else {}
         if answer.status == 401:
             headers["www-authenticate"] = "Bearer"
+        if answer.status in (408, 413):  # there may be more of the body, which nobody reads
+            headers["connection"] = "close"
         return JSONResponse(answer.told, answer.status, headers)
 
     return Route(PATH, endpoint, methods=["POST"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from narval.errors import DaemonGoneError
@@ -51,6 +52,7 @@ class Door:
         limits: RequestLimits | None = None,
         scarce: Mapping[str, int] | None = None,
         routes: tuple[PageRoute, ...] = (),
+        others: tuple[Route, ...] = (),
         base: str = HOME,
     ) -> None:
         done.clear()
@@ -67,7 +69,7 @@ class Door:
         people = PeopleOfHome(self._ask)
         login = LoginPages(self.sessions, people, place, site)
         self.routes = (*PAGES, *session_pages(self.sessions), *OWN, *routes)
-        inside = application(self.routes, site, *login.mounted())
+        inside = application(self.routes, site, *login.mounted(), *others)
         limits = limits or RequestLimits(rate=1_000_000)
         self.guard = Guard(inside, place, self.sessions, people, scarce=scarce, limits=limits)
         self.base = base

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ from narval.errors import DaemonGoneError, ElementError, RequestError
 from narval.memory.elements.canonical import canonical_given
 from narval.runtime.home.home import Home
 from narval.surfaces.cli.daemon.serving import pages
+from narval.surfaces.http.guard import RequestLimits
 from narval.surfaces.http.hook_bodies import BodyError, of_form, of_json, of_xml
-from narval.surfaces.http.hooks import Hooks, hook_route
+from narval.surfaces.http.hooks import AT_ONCE, HookCall, Hooks, hook_route
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.server import STRANGERS, loopback
 from narval.surfaces.http.sessions import Sessions
 from tests.acceptance.home import make
+from tests.surfaces.http.doors import Door
+from tests.surfaces.http.test_server import attacked, begun, said, served
 
 TOKEN = "5f0c6c0e6a5b4d57"
 HOOK = {
@@ -229,6 +234,56 @@ def test_an_error_of_the_daemon_is_told(
     client.post("/hook/build", content=b"{}")
     daemon.raises = error
     assert client.post("/hook/build", content=b"{}").status_code == status
+
+
+def test_a_body_that_is_slow_to_arrive_holds_no_place(daemon: FakeDaemon) -> None:
+    async def run() -> int:
+        hooks = Hooks(daemon, daemon, lambda: daemon.now)
+        more = asyncio.Event()
+
+        async def unfinished() -> AsyncIterator[bytes]:
+            yield b"{"
+            await more.wait()
+
+        async def whole() -> AsyncIterator[bytes]:
+            yield b"{}"
+
+        def call(body: AsyncIterator[bytes]) -> HookCall:
+            daemon.now += 60.0  # a minute takes three calls
+            return HookCall("build", TOKEN, "application/json", "", body)
+
+        slow = [asyncio.create_task(hooks.take(call(unfinished()))) for _ in range(AT_ONCE)]
+        await asyncio.sleep(0)
+        answer = await hooks.take(call(whole()))
+        more.set()
+        await asyncio.gather(*slow)
+        return answer.status
+
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == 202
+
+
+def test_a_body_that_does_not_arrive_in_time_is_refused_and_keeps_its_connection_meanwhile(
+    tmp_path: Path, daemon: FakeDaemon
+) -> None:
+    async def run() -> None:
+        sockets = loopback(0)
+        port = sockets[0].getsockname()[1]
+        own, route = f"127.0.0.1:{port}", hook_route(Hooks(daemon, daemon, lambda: daemon.now))
+        limits = RequestLimits(sending=0.3)
+        door = Door(tmp_path, place=WebPlace(port), base=f"http://{own}", limits=limits, others=(route,))
+        async with served(door, sockets):
+            bearer = f"Authorization: Bearer {TOKEN}"
+            slow = asyncio.create_task(said(port, begun(own, "/hook/build", 9, "application/json", bearer)))
+            while not daemon.asked:
+                await asyncio.sleep(0.01)
+            strangers = await attacked(port, b"", 2 * STRANGERS)
+            status, _, body = await slow  # it was not hung up on for those who have no token
+            assert (status, b"did not arrive within" in body) == (408, True)
+            for stranger in strangers:
+                stranger.close()
+
+    asyncio.run(run())
+    assert daemon.taken == []
 
 
 # --- from the guard to memory -------------------------------------------------------------------------------

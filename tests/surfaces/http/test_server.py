@@ -13,7 +13,7 @@ import pytest
 
 from narval.errors import OperatorError
 from narval.surfaces.http import server as servers
-from narval.surfaces.http.guard import Message, Receive, RequestLimits, Scope, Send
+from narval.surfaces.http.guard import FORM, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import CONNECTIONS, STRANGERS, PageServer, loopback, unix_socket
 from tests.surfaces.http.doors import Door
@@ -258,11 +258,15 @@ def test_M74_so_many_connections_are_held_and_the_oldest_one_goes(tmp_path: Path
     scene(tmp_path, test)
 
 
-def form(own: str, path: str, length: int, *more: str) -> bytes:
-    """The beginning of a form that never comes."""
-    kind = "Content-Type: application/x-www-form-urlencoded"
-    lines = [f"POST {path} HTTP/1.1", f"Host: {own}", f"Origin: http://{own}", kind, *more]
+def begun(own: str, path: str, length: int, kind: str = FORM, *more: str) -> bytes:
+    """The beginning of a body that never comes."""
+    lines = [f"POST {path} HTTP/1.1", f"Host: {own}", f"Origin: http://{own}", f"Content-Type: {kind}", *more]
     return "\r\n".join([*lines, f"Content-Length: {length}", "", "x"]).encode()
+
+
+def twice(door: Door, own: str) -> bytes:
+    """Two requests at once: the second answer waits until the first was read."""
+    return get(door.static("idiomorph.js"), own).replace(b"Connection: close\r\n", b"") * 2
 
 
 async def attacked(port: int, request: bytes, count: int) -> list[socket.socket]:
@@ -283,8 +287,8 @@ def test_M74_a_user_of_the_machine_shuts_nobody_out_by_connections(tmp_path: Pat
     async def test(door: Door, port: int) -> None:
         own = f"127.0.0.1:{port}"
         requests = {
-            "answers that nobody reads": get(door.static("idiomorph.js"), own),
-            "forms that never come": form(own, "/login", 4_000),
+            "answers that nobody reads": twice(door, own),
+            "forms that never come": begun(own, "/login", 4_000),
             "nothing": b"",
         }
         secret = door.sessions.log_in(door.sessions.new_link("ann"), "ann", "operator")
@@ -315,8 +319,7 @@ def test_M74_who_does_not_read_an_answer_is_hung_up_on(
         port = sockets[0].getsockname()[1]
         door = Door(tmp_path, place=WebPlace(port), base=f"http://127.0.0.1:{port}")
         async with served(door, sockets) as server:
-            own = f"127.0.0.1:{port}"
-            (attacker,) = await attacked(port, get(door.static("idiomorph.js"), own), 1)
+            (attacker,) = await attacked(port, twice(door, f"127.0.0.1:{port}"), 1)
             while not server.server_state.connections:
                 await asyncio.sleep(0)
             (connection,) = server.server_state.connections
