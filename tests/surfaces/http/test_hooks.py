@@ -41,6 +41,7 @@ class FakeDaemon:
     """Stands in for the daemon: one webhook, and what was taken."""
 
     def __init__(self) -> None:
+        self.hook = HOOK
         self.taken: list[dict[str, Any]] = []
         self.asked = 0
         self.raises: Exception | None = None
@@ -51,7 +52,7 @@ class FakeDaemon:
             raise self.raises
         if method == "hooks":
             self.asked += 1
-            return [HOOK]
+            return [self.hook]
         canonical_given(params["element"])
         self.taken.append(params)
         return {"hook": "build", "eid": 7, "again": False}
@@ -237,6 +238,8 @@ def test_an_error_of_the_daemon_is_told(
 
 
 def test_a_body_that_is_slow_to_arrive_holds_no_place(daemon: FakeDaemon) -> None:
+    daemon.hook = HOOK | {"calls": 100}
+
     async def run() -> int:
         hooks = Hooks(daemon, daemon, lambda: daemon.now)
         more = asyncio.Event()
@@ -249,7 +252,6 @@ def test_a_body_that_is_slow_to_arrive_holds_no_place(daemon: FakeDaemon) -> Non
             yield b"{}"
 
         def call(body: AsyncIterator[bytes]) -> HookCall:
-            daemon.now += 60.0  # a minute takes three calls
             return HookCall("build", TOKEN, "application/json", "", body)
 
         slow = [asyncio.create_task(hooks.take(call(unfinished()))) for _ in range(AT_ONCE)]
