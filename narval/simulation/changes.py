@@ -16,12 +16,16 @@ RAN = "ran"
 def changes_of(report: SimulationReport) -> dict[str, Any]:
     """The elements added, replaced and forgotten, the calls that would go outside with what they would be
     given, the work that would be offered, and how the runs end, by name.
+
+    Only runs that began in the simulation count: standing runs are there as long as their definitions are.
     """
     lines = report.lines
-    items = [run for run in report.runs if engine_of_run(run["kind"]).definition_kind in ASKS]
+    begun = {(line.get("who", ""), line["run"]) for line in lines if line["what"] == "started"}
+    runs = [run for run in report.runs if (run.get("who", ""), run["eid"]) in begun]
+    items = [run for run in runs if engine_of_run(run["kind"]).definition_kind in ASKS]
     asking = {run["name"] for run in items}
-    under_way = [run for run in report.runs if run["phase"] == "active"]
-    ended = [line for line in lines if line["what"] == "ended"]  # those that are forgotten by now, too
+    under_way = [run for run in runs if run["phase"] == "active"]
+    ended = [line for line in lines if line["what"] == "ended" and (line.get("who", ""), line["run"]) in begun]
     ends = Counter((run["name"], run["phase"]) for run in under_way + ended if run["name"] not in asking)
     return {
         "added": [

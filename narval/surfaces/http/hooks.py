@@ -47,7 +47,7 @@ class Asks(Protocol):
 class HookCall(NamedTuple):
     """A request as it came: the name of the hook, the token, the media type, the sender's key, the body.
 
-    The body is read of a call alone that has the token. It raises RefusedError where it does not arrive in time.
+    The body is read only of a call that has the token. It raises RefusedError where it comes too late.
     """
 
     name: str

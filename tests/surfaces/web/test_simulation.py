@@ -43,11 +43,22 @@ IMPOSSIBLE = """\
 """
 
 
+STANDING = """\
+TASK TYPE errand
+  INVOCATION: AUTO
+  INITIAL going
+  STATE going EXPOSED
+    ON EVENT done GOTO COMMIT
+"""
+"""A task type, whose run is there as long as its file is."""
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesOfHome]:
-    """The pages of a home with a recipe that can never be done, and a scenario."""
+    """The pages of a home with a recipe that can never be done, a task type, and a scenario."""
     home = make_show(tmp_path_factory.mktemp("trials") / "home")
     (home.path / "recipes" / "trip.xml").write_text(IMPOSSIBLE)
+    (home.path / "recipes" / "trip.task").write_text(STANDING)
     (home.path / "scenarios").mkdir()
     (home.path / "scenarios" / "stages.xml").write_text(SCENARIO)
     with at_work(home), browsing(home) as pages:
@@ -74,6 +85,7 @@ def test_M57_results_and_findings_outlive_the_daemon(tmp_path: Path) -> None:
 
 class TestSimulation:
     def test_M57_a_definition_is_simulated_and_nothing_happens(self, pages: PagesOfHome) -> None:
+        pages.start("demo.await")  # what goes on in the home is none of it
         pages.shows("/simulate", 'value="show.stages"', "which is not saved", definition="show.stages")
         result = simulated(
             pages, definition="show.stages", xml="<go stage='1'/>", start="2026-03-01T08:00", duration="1h"
