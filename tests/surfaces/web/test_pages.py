@@ -137,6 +137,14 @@ def test_M10_M27_where_no_run_fits_each_filter_says_how_many_it_leaves_out(
     assert "Without <b>" not in pages.shows("/runs", error="ValueError")
 
 
+def reached(pages: PagesOfHome, path: str, link: str) -> set[int]:
+    """The runs on a page, on the one that a link of that name leads to, and on all older ones from there."""
+    text = pages.shows(path)
+    runs = {int(eid) for eid in re.findall(rf'href="{BASE}/runs/(\d+)"', text)}
+    leads = re.findall(rf'<a href="{BASE}([^"]*)"[^>]*>{link}</a>', text)
+    return runs.union(*(reached(pages, one.replace("&amp;", "&"), "older") for one in leads))
+
+
 def test_M21_runs_are_paged_by_eid_as_their_headers_say(pages: PagesOfHome) -> None:
     eids = [pages.start("show.stages") for _ in range(55)]
     first = pages.get("/runs.json", name="show.stages", phase="active")
@@ -147,6 +155,8 @@ def test_M21_runs_are_paged_by_eid_as_their_headers_say(pages: PagesOfHome) -> N
     rest = pages.get("/runs.json?" + query)
     assert [row["eid"] for row in data(rest)][:5] == eids[4::-1]
     assert "link" not in rest.headers
+    for link in ("older", "older ones under way"):  # of all runs, and of those that go on
+        assert set(eids) <= reached(pages, "/runs", link), link
     for run in eids:
         pages.ask("cancel", run=run)
 

@@ -40,31 +40,36 @@ def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
 
 @page("/a/{agent}/runs", command="narval runs")
 async def run_list(visit: Visit) -> Shown:
-    """List runs, those under way on top, then the newest of those that fit the filters."""
+    """List runs, the newest of those that fit the filters; on the first page those under way are on top."""
     chosen, before = filters(visit.query), visit.number("before")
     wanted = arguments(chosen)
     problem = ""
+    found: list[dict[str, Any]] = []
+    active: list[dict[str, Any]] = []
     try:
-        found, active = await asyncio.gather(
-            visit.ask("runs", limit=LISTED + 1, before=before, **wanted),
-            visit.ask("runs", limit=LISTED, **{**wanted, "state": wanted.get("state", "active")}),
-        )
+        found = await visit.ask("runs", limit=LISTED + 1, before=before, **wanted)
+        if before is None and "state" not in wanted:
+            active = await visit.ask("runs", limit=LISTED + 1, **wanted, state="active")
     except RequestError as error:
         if str(error).startswith("there is no agent"):
             raise
-        found, active, problem = [], [], str(error)
+        problem = str(error)
     rows = found[:LISTED]
     url = partial(visit.url, "/runs")
     is_empty = not rows and not problem and before is None
     older = url(**chosen, before=rows[-1]["eid"]) if len(found) > LISTED else ""
+    under_way = active[:LISTED] or [run for run in rows if run["phase"] == "active"]
+    all_active = {**chosen, "phase": "active"}
     values = {
         "runs": [run for run in rows if run["phase"] != "active"],
-        "active": [run for run in active if run["phase"] == "active"],
+        "active": under_way,
+        "more_active": url(**all_active, before=under_way[-1]["eid"]) if len(active) > LISTED else "",
         "chosen": {name: chosen.get(name, "") for name in FILTERS},
         "filtered": bool(chosen),
         "phases": [(phase, url(**{**chosen, "phase": phase})) for phase in PHASES],
         "lifted": await _lifted(visit, chosen) if is_empty else [],
         "problem": problem,
+        "only_active": chosen.get("phase") == "active",
         "older": older,
         "newest": url(**chosen) if before is not None else "",
         "here": "/runs",
