@@ -81,7 +81,7 @@ class Site:
         self,
         visitor: Visitor,
         path: Mapping[str, Any],
-        query: Mapping[str, str],
+        asked: Sequence[tuple[str, str]] = (),
         *,
         fields: Fields | None = None,
         live: bool = False,
@@ -93,7 +93,10 @@ class Site:
             named["session"] = visitor.session
         look = partial(self.reading.ask, **named)
         do = partial(self.writing.ask, **named) if fields is not None else look
-        return Visit(visitor, look, do, path, query, layouts=self._layouts, fields=fields, live=live)
+        query, more = dict(asked), Fields(asked)
+        return Visit(
+            visitor, look, do, path, query, layouts=self._layouts, asked=more, fields=fields, live=live
+        )
 
     async def values(self, visit: Visit, route: PageRoute | None, shown: Shown) -> dict[str, Any]:
         """The values of a page's template: its own, and those of the frame."""
@@ -148,8 +151,8 @@ def _visitor(request: Request) -> Visitor:
 
 
 def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: bool = False) -> Visit:
-    query = dict(request.query_params)
-    return site.visit(_visitor(request), request.path_params, query, fields=fields, live=live)
+    asked = request.query_params.multi_items()
+    return site.visit(_visitor(request), request.path_params, asked, fields=fields, live=live)
 
 
 def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
@@ -207,7 +210,12 @@ def _live(route: PageRoute, site: Site) -> Endpoint:
 def _act(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
-        return await _answer(request, site, visit, route, await route.handler(visit))
+        shown = await route.handler(visit)
+        if isinstance(shown, Shown) and shown.status < 400:
+            raise TypeError(
+                f"{route.name} answers a form with a page, which would send it again when reloaded"
+            )
+        return await _answer(request, site, visit, route, shown)
 
     return endpoint
 

@@ -36,7 +36,7 @@ SECRET = "narval.secret"  # noqa: S105
 """The key in the scope of a request under which the secret of its session is left for the login pages."""
 
 ADMITTED = "narval.admitted"
-"""The key in the scope of a request that is True once it has shown a session, or the token of a webhook."""
+"""A key in the scope of a request once it has shown a session, or the token of a webhook."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -165,7 +165,9 @@ class Guard:
             raise _not_logged_in(scope)
         if visitor is not None:
             answer.follow(lambda data: self._goes_on(secret, data))
-        scope[VISITOR], scope[SECRET], scope[ADMITTED] = visitor, secret, visitor is not None
+        if visitor is not None:
+            scope[ADMITTED] = True
+        scope[VISITOR], scope[SECRET] = visitor, secret
         if method != "POST":
             return receive
         most = self._limits.login if visitor is None else self._limits.body

@@ -153,7 +153,7 @@ class LoginPages:
             "known": request.scope.get(VISITOR),
         }
         shown = Shown("login.html", values)
-        visit = self._site.visit(NOBODY, {}, {})
+        visit = self._site.visit(NOBODY, {})
         template = self._site.templates.get_template(shown.template)
         return HTMLResponse(rendered(template, await self._site.values(visit, None, shown)), status)
 

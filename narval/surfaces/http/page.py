@@ -104,8 +104,9 @@ class Visit:
     """A request as handlers see it.
 
     `agent` is the agent that is meant, `path` holds the parameters of the path, `query` those of the address,
-    `fields` those of the form. `live` is True where a page that is open is made anew: what cannot change may
-    be left out. `ask` asks a reading operation; `act` any, and only while a form is answered (M70).
+    and `asked` has those that come several times too; `fields` are those of the form. `live` is True where a
+    page that is open is made anew: what cannot change may be left out. `ask` asks a reading operation; `act`
+    any, and only while a form is answered (M70).
     `layouts` places the parts of graphs.
     """
 
@@ -118,12 +119,13 @@ class Visit:
         query: Mapping[str, str],
         *,
         layouts: Placing,
+        asked: Fields | None = None,
         fields: Fields | None = None,
         live: bool = False,
     ) -> None:
         self.visitor, self.ask, self.act, self.layouts = visitor, ask, act, layouts
         self.path, self.query, self.fields = path, query, fields or Fields()
-        self.live = live
+        self.asked, self.live = asked or Fields(), live
 
     @property
     def agent(self) -> str:
@@ -203,7 +205,10 @@ def page(
 
 
 def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], PageRoute]:
-    """Mark a function as what a form sent to a path does."""
+    """Mark a function as what a form sent to a path does: it leads to a page, or shows what is wrong.
+
+    A page that says what was done is led to, never the answer itself: to look again must not act again.
+    """
     return lambda handler: PageRoute(path, handler, roles, is_act=True)
 
 

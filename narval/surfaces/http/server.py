@@ -199,7 +199,7 @@ class _Connection(H11Protocol):
     @property
     def is_admitted(self) -> bool:
         """True if its latest request has shown a session, or the token of a webhook."""
-        return self.scope is not None and self.scope.get(ADMITTED, False)
+        return self.scope is not None and ADMITTED in self.scope
 
     @property
     def is_followed(self) -> bool:

@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from narval.surfaces.http.page import PageRoute
+from narval.surfaces.web.pages import runs
+from narval.surfaces.web.site import PAGES
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.web.household import BASE, PagesOfHome
 
@@ -15,6 +18,11 @@ def refused(pages: PagesOfHome, *command: object) -> str:
     result = narval(pages.home.path, *command)
     assert result.exit_code != 0
     return result.stderr.strip().removeprefix("narval: ").removeprefix("Error: ")
+
+
+def fields_of(html: str) -> dict[str, str]:
+    """The hidden fields of the forms of a page."""
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', html))
 
 
 def text_of(html: str) -> str:
@@ -65,8 +73,8 @@ class TestRuns:
 
     def test_M38_a_signal_is_told_and_what_took_it(self, pages: PagesOfHome) -> None:
         run = pages.start("guard.door")
-        answer = pages.post(f"/runs/{run}/signal", name="open", arguments="wide=yes", xml="")
-        assert (answer.status_code, "It took <b>open</b>" in answer.text) == (200, True)
+        leads = pages.does(f"/runs/{run}/signal", name="open", arguments="wide=yes", xml="")
+        pages.shows(leads, "It took <b>open</b>", "taken_by: start")
         pages.ask("wait", run=run, timeout=60)
         again = pages.post(f"/runs/{run}/signal", name="open")
         assert (again.status_code, 'value="open"' in again.text) == (400, True)
@@ -116,34 +124,59 @@ class TestRuns:
     def test_M28_many_are_shown_first_and_each_result_is_told(self, pages: PagesOfHome) -> None:
         waiting = [pages.start("demo.await") for _ in range(3)]
         over = pages.over("demo.fail")
-        asked = pages.post("/runs/all/cancel", which="chosen", run=[*map(str, waiting), str(over)])
-        assert "Cancel 4 runs?" in asked.text
-        assert "it is over: failed" in asked.text
+        chosen = "&".join(f"run={run}" for run in (*waiting, over))
+        asked = pages.shows(f"/runs/all/cancel?which=chosen&{chosen}", "Cancel 4 runs?", "it is over: failed")
         assert all(pages.ask("show", run=run)["phase"] == "active" for run in waiting)
-        told = pages.post("/runs/all/cancel", run=" ".join(map(str, waiting)), confirmed="yes")
-        assert told.text.count("cancelled") >= 3
+        leads = pages.does("/runs/all/cancel", **fields_of(asked))
+        told = pages.shows(leads, "Cancel: 4 of 4 runs done with", "Nothing remains")
+        assert told.count(">cancelled</span>") == 3
         assert {pages.ask("show", run=run)["state"] for run in waiting} == {"cancelled"}
 
     def test_M28_all_that_the_filter_shows_are_retried(self, pages: PagesOfHome) -> None:
         first, second = pages.over("demo.fail"), pages.start("demo.await")
         pages.shows("/runs", 'name="phase" value="failed"', phase="failed")
-        asked = pages.post("/runs/all/retry", which="all", phase="failed", name="demo.fail")
-        assert "begins again from break" in asked.text
-        assert f'{BASE}/runs/{second}"' not in asked.text
-        told = pages.post("/runs/all/retry", run=str(first), confirmed="yes")
-        assert "goes on from it" in told.text
-        assert "No run was chosen." in pages.post("/runs/all/retry", which="chosen").text
+        query = {"which": "all", "phase": "failed", "name": "demo.fail"}
+        asked = pages.shows("/runs/all/retry", "begins again from break", **query)
+        assert f'{BASE}/runs/{second}"' not in asked
+        leads = pages.does("/runs/all/retry", **fields_of(asked))
+        pages.shows(leads, f"goes on from break of run {first}", "Nothing remains")
+        pages.shows("/runs/all/retry", "No run was chosen.", which="chosen")
+
+    def test_M28_M53_so_many_are_acted_on_by_one_form_and_nothing_is_done_again(
+        self, pages: PagesOfHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runs, "AT_ONCE", 2)
+        failed = sorted((pages.over("demo.fail") for _ in range(5)), reverse=True)
+        (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
+        others = pages.ask("incidents", incident=incident)[0]["count"] - len(failed)
+        leads = f"/runs/all/retry?incident={incident}"
+        pages.shows(f"/errors/{incident}", f'href="{BASE}{leads}"')
+        begun = pages.ask("status")["turns"]
+        asked = pages.shows(leads, f"Retry {others + 5} runs?", f"The next 2 of {others + 5}", "Retry 2 runs")
+        assert pages.ask("status")["turns"] == begun  # looking does nothing
+        for handled in (2, 4):
+            form = fields_of(asked)
+            assert form["these"] == " ".join(map(str, failed[handled - 2 : handled]))
+            leads = pages.does("/runs/all/retry", **form)
+            retried = [run for run in pages.ask("runs", name="demo.fail") if run["retry_of"]]
+            for run in retried:
+                pages.ask("wait", run=run["eid"], timeout=60)
+            turns = pages.ask("status")["turns"]
+            for _ in range(2):  # looked at again
+                asked = pages.shows(leads, f"Retry: {handled} of {others + 5} runs done with")
+            assert pages.does("/runs/all/retry", **form).count("done") == 0  # and sent again
+            assert pages.ask("status")["turns"] == turns
+        wrong = pages.post("/runs/all/retry", these="1 2 3")
+        assert (wrong.status_code, "expected 2 runs at a time at most" in wrong.text) == (400, True)
 
 
 class TestErrors:
     def test_M52_an_incident_is_acknowledged_and_M53_retried(self, pages: PagesOfHome) -> None:
         run = pages.over("demo.fail")
         row = next(row for row in pages.ask("incidents") if row["definition"] == "demo.fail")
-        told = pages.post(f"/errors/{row['incident']}/retry")
-        assert (told.status_code, "Begun again" in told.text) == (200, True)
-        (again,) = re.findall(
-            rf"run <a href=\"{BASE}/runs/{run}\">{run}</a>: goes on as run <a[^>]*>(\d+)", told.text
-        )
+        asked = pages.shows("/runs/all/retry", f'{BASE}/runs/{run}"', incident=row["incident"])
+        told = pages.shows(pages.does("/runs/all/retry", **fields_of(asked)), "Begun again")
+        (again,) = re.findall(rf"runs/(\d+)\">(?:(?!</tr>).)*goes on from break of run {run}<", told)
         pages.ask("wait", run=int(again), timeout=60)
         assert pages.does(f"/errors/{row['incident']}/acknowledge", reason="nobody is at home") == "/errors"
         assert "demo.fail" not in pages.shows("/errors")
@@ -191,9 +224,7 @@ class TestRoles:
             "/work?view=all", "/log", "/calendar",
         ):  # fmt: skip
             text = pages.shows(path, role="reader")
-            assert 'method="post"' not in re.sub(
-                r'<form method="post" action="/a/narval/runs/all/retry">', "", text
-            ), path
+            assert 'method="post"' not in text, path
             assert not re.search(r">(Add|Start|Cancel|Signal|Retry|Replace)…</a>", text), path
         for path in self.OPERATORS:
             answer = pages.get(path.format(run=run), "reader")
@@ -227,6 +258,49 @@ class TestRoles:
             assert pages.get(path, "person").status_code == 403
             assert pages.get(f"{path}.json", "person").status_code == 403
         assert pages.post(f"/work/{item}/answer", "person", outcome="yes").status_code == 404
+
+
+@pytest.fixture(scope="module")
+def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
+    """For each act a path and the fields of a form that is done there."""
+    await_, stages, door = (pages.start(name) for name in ("demo.await", "show.stages", "guard.door"))
+    process, item, letter, failed = (
+        pages.start("order.order"), pages.start("show.judge"), pages.add("<letter/>"), pages.over("demo.fail")
+    )  # fmt: skip
+    (token,) = pages.ask("tokens", run=process)["tokens"]
+    (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
+    return {
+        "act_on_runs": ("/runs/all/cancel", {"these": str(stages)}),
+        "cancel_run": (f"/runs/{await_}/cancel", {"reason": "enough"}),
+        "signal_run": (f"/runs/{door}/signal", {"name": "open"}),
+        "retry_run": (f"/runs/{failed}/retry", {}),
+        "start_run": ("/start/demo.await", {}),
+        "set_environment": (f"/runs/{process}/environment", {"name": "colour", "value": "red"}),
+        "token_act": (f"/runs/{process}/tokens/{token['id']}/complete", {}),
+        "add_element": ("/memory/add", {"xml": "<letter/>"}),
+        "outdate_element": (f"/memory/{letter}/outdate", {"reason": "old"}),
+        "explore": ("/definitions/show.stages/explore", {"kind": "recipe"}),
+        "simulate": ("/simulate", {"definition": "show.stages", "duration": "1h"}),
+        "acknowledge_incident": (f"/errors/{incident}/acknowledge", {"reason": "known"}),
+        "work_act": (f"/work/{item}/claim", {}),
+    }
+
+
+@pytest.mark.parametrize("route", [route for route in PAGES if route.is_act], ids=lambda route: route.name)
+def test_every_form_that_is_done_leads_to_a_page(
+    pages: PagesOfHome, forms: dict[str, tuple[str, dict[str, str]]], route: PageRoute
+) -> None:
+    path, fields = forms[route.name]
+    pages.shows(pages.does(path, **fields))  # which only looks, so that a reload does nothing again
+
+
+@pytest.mark.parametrize("route", [route for route in PAGES if route.is_act], ids=lambda route: route.name)
+def test_every_form_that_is_refused_is_answered_by_a_fault_or_leads_on(
+    pages: PagesOfHome, route: PageRoute
+) -> None:
+    path = re.sub(r"\{(\w+)(:int)?\}", lambda found: "987654" if found[2] else "nothing", route.path)
+    answer = pages.post(path.removeprefix("/a/nothing"), name="nothing")
+    assert answer.status_code >= 400 and answer.status_code != 500, answer.text
 
 
 @pytest.mark.parametrize("path", ["/memory/add", "/start/demo.greet"])

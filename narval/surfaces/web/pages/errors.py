@@ -49,23 +49,15 @@ def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @page("/a/{agent}/errors/{incident}", command="narval errors show {incident}")
 async def incident_page(visit: Visit) -> Shown:
     """Show one row of incidents: all that it is of, and what can be done."""
-    return await _incident(visit, None)
-
-
-async def _incident(visit: Visit, done: list[dict[str, Any]] | None) -> Shown:
-    """The page of a row, with what became of its runs that were begun again."""
-    incident = visit.path["incident"]
-    [row] = await visit.ask("incidents", incident=incident)
+    [row] = await visit.ask("incidents", incident=visit.path["incident"])
     values = {
         "row": row,
         "bars": bars(row["days"]),
         "is_runs": row["what"] == RUN,
         "incident_tones": INCIDENT_TONES,
-        "done": done,
         "here": "/errors",
     }
-    follows = Follows(runs=True, elements=True, faults=True) if done is None else None
-    return Shown("incident.html", values, row, follows=follows)
+    return Shown("incident.html", values, row, follows=Follows(runs=True, elements=True, faults=True))
 
 
 @act("/a/{agent}/errors/{incident}/acknowledge")
@@ -73,10 +65,3 @@ async def acknowledge_incident(visit: Visit) -> Redirect:
     """Deal with a row by saying why nothing more is to be done."""
     await visit.act("acknowledge", incident=visit.path["incident"], reason=visit.fields.get("reason"))
     return Redirect(visit.url("/errors"))
-
-
-@act("/a/{agent}/errors/{incident}/retry")
-async def retry_incident(visit: Visit) -> Shown:
-    """Begin all open runs of a row again, and tell what became of each."""
-    done = await visit.act("retry_incident", incident=visit.path["incident"])
-    return await _incident(visit, done)

@@ -16,6 +16,9 @@ TOKEN_TONES = {
 }  # fmt: skip
 """The tones of the states of tokens."""
 
+TOLD = 500
+"""So many characters of each answer to a signal are shown."""
+
 
 @page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
 async def cancel_page(visit: Visit) -> Shown:
@@ -39,19 +42,19 @@ async def cancel_run(visit: Visit) -> Redirect:
 @page("/a/{agent}/runs/{run:int}/signal", roles=OPERATORS, command="narval signal {run} NAME")
 async def signal_page(visit: Visit) -> Shown:
     """Ask what is to be told to a run."""
-    return await _signal(visit, {}, "", None)
+    return await _signal(visit, {}, "")
 
 
-async def _signal(visit: Visit, given: dict[str, str], problem: str, answer: Any) -> Shown:
-    run = await visit.ask("show", run=visit.path["run"])
+async def _signal(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+    run, answer = await visit.ask("show", run=visit.path["run"]), dict(visit.query)
     fields = {name: given.get(name, "") for name in ("name", "arguments", "xml")}
     values = {"run": run, "given": fields, "problem": problem, "answer": answer, "here": "/runs"}
-    return Shown("signal.html", values, answer, status=400 if problem else 200)
+    return Shown("signal.html", values, answer or None, status=400 if problem else 200)
 
 
 @act("/a/{agent}/runs/{run:int}/signal")
-async def signal_run(visit: Visit) -> Shown:
-    """Tell a run something, and show what it answered."""
+async def signal_run(visit: Visit) -> Redirect | Shown:
+    """Tell a run something, and lead to what it answered, which the address has."""
     given = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
     try:
         answer = await visit.act(
@@ -62,8 +65,9 @@ async def signal_run(visit: Visit) -> Shown:
             arguments=pairs(given["arguments"]),
         )
     except RequestError as error:
-        return await _signal(visit, given, str(error), None)
-    return await _signal(visit, {}, "", answer)
+        return await _signal(visit, given, str(error))
+    told = {name: str(value)[:TOLD] for name, value in answer.items() if name != "run"}
+    return Redirect(visit.url(f"/runs/{visit.path['run']}/signal", **told))
 
 
 def pairs(text: str) -> dict[str, str]:

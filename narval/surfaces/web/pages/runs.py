@@ -7,17 +7,27 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from narval.errors import NarvalError, RequestError
-from narval.surfaces.http.page import Follows, Shown, Visit, act, page, whole_number
+from narval.errors import RequestError
+from narval.surfaces.http.page import (
+    OPERATORS,
+    Fields,
+    Follows,
+    Redirect,
+    Shown,
+    Visit,
+    act,
+    page,
+    whole_number,
+)
 
 LISTED = 50
 """So many runs are on a page."""
 
 MOST = 1_000
-"""So many runs are acted on at most."""
+"""So many runs are looked for at most when all that a filter shows are to be acted on."""
 
 AT_ONCE = 100
-"""So many runs are acted on at a time."""
+"""So many runs are acted on by one form."""
 
 PHASES = ("active", "done", "failed", "cancelled")
 
@@ -102,62 +112,144 @@ async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any
 VERBS = {"cancel": "Cancel", "retry": "Retry"}
 
 
-@act("/a/{agent}/runs/all/{what}")
-async def act_on_runs(visit: Visit) -> Shown:
-    """Say what will be done to each of the runs that are chosen; once that is confirmed, do it (M28)."""
-    what = visit.path["what"]
-    if what not in VERBS:
-        raise RequestError(f"there is no act {what!r:.40} on runs; there are cancel and retry")
-    eids = await _chosen(visit)
-    confirmed = visit.fields.get("confirmed") == "yes"
-    rows: list[dict[str, Any]] = []
-    tell = _done if confirmed else _planned
-    for first in range(0, len(eids), AT_ONCE):
-        rows += await asyncio.gather(*(tell(visit, what, eid) for eid in eids[first : first + AT_ONCE]))
+@page("/a/{agent}/runs/all/{what}", roles=OPERATORS)
+async def many_runs(visit: Visit) -> Shown:
+    """Say what would be done to the next of the runs that are chosen, what was done before, and what remains.
+
+    The address has the choice, the runs that the last form was for, and where to go on: it can be looked at
+    again, and nothing is done again.
+    """
+    what, asked = _what(visit), visit.asked
+    choice, eids = _choice(asked), await _chosen(visit, asked)
+    again = await _tried_again(visit) if what == "retry" else {}
+    rows, done, refused = [
+        await asyncio.gather(*(tell(eid) for eid in some))
+        for tell, some in (
+            (partial(_planned, visit, what, again), eids[:AT_ONCE]),
+            (partial(_became, visit), _numbers(asked, "done")[:AT_ONCE]),
+            (partial(_planned, visit, what, {}), _numbers(asked, "refused")[:AT_ONCE]),
+        )
+    ]
+    handled = whole_number(asked.get("handled")) or 0
     values = {
-        "rows": rows,
         "what": what,
         "verb": VERBS[what],
-        "confirmed": confirmed,
+        "choice": {**choice, "before": asked.get("before")},
+        "rows": rows,
         "can": [row["eid"] for row in rows if row["can"]],
-        "most": MOST,
-        "here": "/runs",
+        "done": done,
+        "refused": refused,
+        "handled": handled,
+        "after": handled + len(rows),
+        "total": handled + len(eids),
+        "rest": len(eids) - len(rows),
+        "is_cut": len(eids) >= MOST,
+        "incident": asked.get("incident"),
+        "here": "/errors" if "incident" in choice else "/runs",
     }
     return Shown("runs_act.html", values, rows)
 
 
-async def _chosen(visit: Visit) -> list[int]:
-    """The runs that are ticked, or all that the filters show; `MOST` at most."""
-    if visit.fields.get("which") != "all":
-        texts = " ".join(visit.fields.all("run")).split()
-        return [eid for text in texts if (eid := whole_number(text)) is not None][:MOST]
-    chosen = filters({name: visit.fields.get(name) for name in FILTERS})
-    return [run["eid"] for run in await visit.ask("runs", limit=MOST, **arguments(chosen))]
+@act("/a/{agent}/runs/all/{what}")
+async def act_on_runs(visit: Visit) -> Redirect:
+    """Do it to the runs that the form names, which were shown, and lead to what became of them (M28)."""
+    what, fields = _what(visit), visit.fields
+    choice, named = _choice(fields), _numbers(fields, "these")
+    if len(named) > AT_ONCE:
+        raise RequestError(f"expected {AT_ONCE} runs at a time at most, got {len(named):,}")
+    if choice:  # some may have been dealt with since they were shown
+        still = set(await _chosen(visit, fields))
+        named = [eid for eid in named if eid in still]
+    again = await _tried_again(visit) if what == "retry" else {}
+    became = await asyncio.gather(*(_done(visit, what, eid) for eid in named if eid not in again))
+    leads = {
+        **choice,
+        "before": fields.get("next"),
+        "handled": fields.get("after"),
+        "done": " ".join(str(eid) for is_done, eid in became if is_done),
+        "refused": " ".join(str(eid) for is_done, eid in became if not is_done),
+    }
+    return Redirect(visit.url(f"/runs/all/{what}", **leads))
 
 
-async def _planned(visit: Visit, what: str, eid: int) -> dict[str, Any]:
+def _what(visit: Visit) -> str:
+    what = str(visit.path["what"])
+    if what not in VERBS:
+        raise RequestError(f"there is no act {what!r:.40} on runs; there are cancel and retry")
+    return what
+
+
+def _numbers(given: Fields, name: str) -> list[int]:
+    texts = " ".join(given.all(name)).split()
+    return [eid for text in texts if (eid := whole_number(text)) is not None]
+
+
+def _choice(given: Fields) -> dict[str, str]:
+    """The choice of runs in an address or a form: those of an incident, or all that filters show.
+
+    Nothing where it is those that were ticked.
+    """
+    if incident := given.get("incident"):
+        return {"incident": incident}
+    if given.get("which") != "all":
+        return {}
+    return {"which": "all", **filters({name: given.get(name) for name in FILTERS})}
+
+
+async def _chosen(visit: Visit, given: Fields) -> list[int]:
+    """The runs that are chosen, the newest first, from `before` on; `MOST` at most."""
+    choice, before = _choice(given), whole_number(given.get("before"))
+    if "incident" in choice:
+        [row] = await visit.ask("incidents", incident=choice["incident"])
+        eids = row["newest"] if row["what"] == "run" and row["state"] == "open" else []
+    elif choice:
+        found = await visit.ask("runs", limit=MOST, before=before, **arguments(filters(choice)))
+        return [run["eid"] for run in found]
+    else:
+        eids = _numbers(given, "run")[:AT_ONCE]
+    return sorted((eid for eid in set(eids) if before is None or eid < before), reverse=True)
+
+
+async def _tried_again(visit: Visit) -> dict[int, int]:
+    """The runs that are being tried again, each with the run that does."""
+    active = await visit.ask("runs", state="active", limit=MOST)
+    return {run["retry_of"]["run"]: run["eid"] for run in active if run["retry_of"]}
+
+
+async def _planned(visit: Visit, what: str, again: Mapping[int, int], eid: int) -> dict[str, Any]:
     """The row of a run that would be acted on: what would be done, or why it cannot be."""
-    run = await visit.ask("show", run=eid)
-    row = {"eid": eid, "name": run["name"], "state": run["state"], "phase": run["phase"], "can": True}
-    if what == "cancel":
-        if run["phase"] != "active":
-            return {**row, "can": False, "told": f"it is over: {run['state']}"}
-        under_way = [call["step"] for call in run["calls"] if call["gave"] is None]
-        return {**row, "told": f"gives up {', '.join(under_way)}" if under_way else "has no call under way"}
+    row = {"eid": eid, "name": "", "state": "", "phase": "", "can": False}
     try:
-        plan = await visit.ask("retry_plan", run=eid)
-    except NarvalError as error:
-        return {**row, "can": False, "told": str(error)}
-    return {**row, "told": f"begins again from {plan['from']}"}
-
-
-async def _done(visit: Visit, what: str, eid: int) -> dict[str, Any]:
-    """The row of a run that was acted on: what became of it."""
-    try:
-        run = await visit.act(what, run=eid)
-    except NarvalError as error:
-        row = {"eid": eid, "name": "", "state": "refused", "phase": "failed", "can": False}
+        run = await visit.ask("show", run=eid)
+        row |= {name: run[name] for name in ("name", "state", "phase")}
+        if eid in again:
+            return {**row, "told": f"run {again[eid]} tries it again already"}
+        if what == "retry":
+            plan = await visit.ask("retry_plan", run=eid)
+            return {**row, "can": True, "told": f"begins again from {plan['from']}"}
+    except RequestError as error:
         return {**row, "told": str(error)}
-    told = f"run {run['eid']} goes on from it" if run["eid"] != eid else run["state"]
-    row = {"eid": eid, "name": run["name"], "state": run["state"], "phase": run["phase"], "can": False}
-    return {**row, "told": told}
+    if run["phase"] != "active":
+        return {**row, "told": f"it is over: {run['state']}"}
+    under_way = [call["step"] for call in run["calls"] if call["gave"] is None]
+    told = f"gives up {', '.join(under_way)}" if under_way else "has no call under way"
+    return {**row, "can": True, "told": told}
+
+
+async def _done(visit: Visit, what: str, eid: int) -> tuple[bool, int]:
+    """Act on a run: True and the run that it is now or that goes on from it; False where it is refused."""
+    try:
+        return True, int((await visit.act(what, run=eid))["eid"])
+    except RequestError:
+        return False, eid
+
+
+async def _became(visit: Visit, eid: int) -> dict[str, Any]:
+    """The row of a run that was cancelled, or that goes on from another, as it is now."""
+    try:
+        run = await visit.ask("show", run=eid)
+    except RequestError as error:
+        return {"eid": eid, "name": "", "state": "", "phase": "", "told": str(error)}
+    before = run["retry_of"]
+    told = f"goes on from {before['step']} of run {before['run']}" if before else ""
+    return {**{name: run[name] for name in ("eid", "name", "state", "phase")}, "told": told}
