@@ -137,7 +137,40 @@ class TestEveryPage:
             assert wide <= 320, (path, wide)
 
 
+def swipe(page: Any, x: float, y: float, right: float = 0, down: float = 0) -> None:
+    """Move a finger from a point of the window."""
+    touch = page.context.new_cdp_session(page)
+
+    def send(kind: str, *points: tuple[float, float]) -> None:
+        touch.send(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]}
+        )
+
+    send("touchStart", (x, y))
+    for part in range(1, 11):
+        send("touchMove", (x + right * part / 10, y + down * part / 10))
+    send("touchEnd")
+
+
 class TestGoneAndBack:
+    def test_M92_a_swipe_over_a_graph_scrolls_the_page_and_moves_the_graph_sideways_alone(
+        self, watched: Watched, household: Household
+    ) -> None:
+        telephone = {"viewport": {"width": 390, "height": 640}, "has_touch": True, "is_mobile": True}
+        page = watched.page(**telephone)
+        page.goto(f"/a/narval/runs/{household.start('show.still')}")
+        graph = page.locator(".graph.zoomable svg")
+        graph.scroll_into_view_if_needed()
+        before, seen = page.evaluate("scrollY"), graph.get_attribute("viewBox")
+        box = graph.bounding_box()
+        swipe(page, box["x"] + 100, box["y"] + box["height"] / 2, down=-100)
+        page.wait_for_function("before => scrollY > before", arg=before)
+        assert graph.get_attribute("viewBox") == seen
+        box = graph.bounding_box()
+        swipe(page, box["x"] + 200, box["y"] + box["height"] / 2, right=-100)
+        assert graph.get_attribute("viewBox").split()[1:] == seen.split()[1:]
+        assert graph.get_attribute("viewBox") != seen
+
     def test_M1_the_program_of_the_pages_is_killed_and_back(self, page: Any, household: Household) -> None:
         run = household.start("show.stages")
         page.goto(f"{BASE}/runs/{run}")

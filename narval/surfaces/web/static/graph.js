@@ -232,7 +232,8 @@ const pointers = (view, svg) => {
       const [a, b] = [...down.values()];
       view.zoom(span() / wide, (a.x + b.x) / 2 - box.x, (a.y + b.y) / 2 - box.y);
     }
-    view.move(right / down.size, below / down.size);
+    const scrolls = event.pointerType === "touch" && down.size === 1;  // up and down one finger moves the page
+    view.move(right / down.size, scrolls ? 0 : below / down.size);
   });
   const up = (event) => down.delete(event.pointerId);
   svg.addEventListener("pointerup", up);
