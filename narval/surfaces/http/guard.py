@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 from narval.errors import NarvalError
+from narval.surfaces.http.kept_forms import LONG, KeptForms
 from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import Sessions, WebSession, form_token
@@ -28,12 +29,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOGIN, LOGOUT, STATIC, HOOKS, LIVE = "/login", "/logout", "/static/", "/hook/", "/live"
+LOGIN, LOGOUT, KEPT, STATIC, HOOKS, LIVE = "/login", "/logout", "/kept", "/static/", "/hook/", "/live"
 TOKEN = "token"  # noqa: S105
 """The name of the field in which a form has the token of its session (M68)."""
 
 SECRET = "narval.secret"  # noqa: S105
 """The key in the scope of a request under which the secret of its session is left for the login pages."""
+
+ENDED = "narval.ended"
+"""The key in the scope of a request under which the session of a browser is left that has ended."""
 
 ADMITTED = "narval.admitted"
 """A key in the scope of a request once it has shown a session, or the token of a webhook."""
@@ -117,12 +121,13 @@ class Guard:
         place: WebPlace,
         sessions: Sessions,
         people: PeopleOfHome,
+        forms: KeptForms,
         *,
         scarce: Mapping[str, int] | None = None,
         limits: RequestLimits | None = None,
     ) -> None:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
-        self._scarce, self._limits = scarce or {}, limits or RequestLimits()
+        self._forms, self._scarce, self._limits = forms, scarce or {}, limits or RequestLimits()
         self._counts: dict[tuple[int, str], tuple[int, int]] = {}
         """For each session and what is counted: the second or hour that is under way, and the count in it."""
 
@@ -156,27 +161,28 @@ class Guard:
             return receive
         if method == "POST":
             self._check_origin(headers)
-        secret, visitor = (
-            ("", None)
-            if path.startswith(STATIC)
-            else await self._visitor(headers.get("cookie", ""), path if method == "POST" else "")
-        )
-        if visitor is None and path != LOGIN and not path.startswith(STATIC):
-            raise _not_logged_in(scope)
+        secret, visitor, ended = "", None, None
+        if not path.startswith(STATIC):
+            act = path if method == "POST" else ""
+            secret, visitor, ended = await self._visitor(headers.get("cookie", ""), act)
+            if visitor is None and path != LOGIN:
+                if ended is not None and method == "POST":
+                    await self._keep(scope, headers, receive, secret, ended)
+                raise _not_logged_in(scope, headers, has_ended=ended is not None)
         if visitor is not None:
             answer.follow(lambda data: self._goes_on(secret, data))
         if visitor is not None:
             scope[ADMITTED] = True
-        scope[VISITOR], scope[SECRET] = visitor, secret
+        scope[VISITOR], scope[SECRET], scope[ENDED] = visitor, secret, ended
         if method != "POST":
             return receive
         most = self._limits.login if visitor is None else self._limits.body
         fields = await self._form(headers, receive, most)
-        if path != LOGIN and not (
-            visitor is not None and hmac.compare_digest(fields.get(TOKEN).encode(), visitor.token.encode())
-        ):
+        if path != LOGIN and not (visitor is not None and _is_of(fields, visitor.token)):
             raise RefusedError(403, "This form is of another session: load the page anew, and send it again.")
-        scope[FIELDS] = Fields([pair for pair in fields.pairs if pair[0] != TOKEN or path == LOGIN])
+        scope[FIELDS] = fields if path == LOGIN else _without_token(fields)
+        if visitor is not None:
+            self._forms.drop(int(visitor.session), _target(scope))
         return _nothing_more(receive)
 
     def _headers(self, scope: Scope) -> Mapping[str, str]:
@@ -208,21 +214,34 @@ class Guard:
         if not own:
             raise RefusedError(403, "A form is taken from these pages alone, not from another site.")
 
-    async def _visitor(self, cookies: str, act: str) -> tuple[str, Visitor | None]:
-        """The secret of a session that holds, and the visitor; one whose role is another now has ended.
+    async def _keep(
+        self, scope: Scope, headers: Mapping[str, str], receive: Receive, secret: str, ended: WebSession
+    ) -> None:
+        """Keep a form of a session that has ended, if it comes from one of its pages. Raises RefusedError."""
+        fields = await self._form(headers, receive, LONG)
+        if scope["path"] != LOGOUT and _is_of(fields, form_token(secret)):
+            self._forms.keep(ended, _target(scope), _without_token(fields))
 
-        `act` is where a form is sent. A session that asks too often has not even the daemon asked.
+    async def _visitor(self, cookies: str, act: str) -> tuple[str, Visitor | None, WebSession | None]:
+        """The secret of a session and the visitor, if it holds; else the session, if it has ended.
+
+        One whose role is another now has ended. `act` is where a form is sent. A session that asks too often
+        has not even the daemon asked.
         """
+        last: tuple[str, None, WebSession | None] = "", None, None
         for cookie in cookies.split(";"):
             name, _, secret = cookie.strip().partition("=")
-            session = self._sessions.find(secret) if name == self._place.cookie else None
-            if session is None:
+            if name != self._place.cookie:
                 continue
-            self._check_rate(session.number, act)
-            if await self._holds(session):
-                token = form_token(secret)
-                return secret, Visitor(str(session.number), session.person, session.role, token)
-        return "", None
+            session = self._sessions.find(secret)
+            if session is not None:
+                self._check_rate(session.number, act)
+                if await self._holds(session):
+                    visitor = Visitor(str(session.number), session.person, session.role, form_token(secret))
+                    return secret, visitor, None
+            if (ended := self._sessions.ended(secret)) is not None:
+                last = secret, None, ended
+        return last
 
     async def _holds(self, session: WebSession, not_older: float = 0.0) -> bool:
         """True if the person of a session still has the role it was begun in; else it is ended."""
@@ -330,14 +349,33 @@ class _Answer:
         return [date, *own, *(pair for pair in found if pair[0] not in named)]
 
 
-def _not_logged_in(scope: Scope) -> RefusedError:
-    """The refusal of a stranger: a page leads to the login, anything else says so."""
-    path = scope["path"]
-    if scope["method"] == "POST" or path.endswith((".json", LIVE)):
-        return RefusedError(401, "Nobody is logged in here, or no longer: narval web login makes a link.")
+def _not_logged_in(scope: Scope, headers: Mapping[str, str], *, has_ended: bool) -> RefusedError:
+    """The refusal of a stranger: a page leads to the login, and so does a form of a session that has ended.
+
+    Anything else says so, also to a script, which would take the login for what it asked for.
+    """
+    is_form = scope["method"] == "POST"
+    is_page = headers.get("sec-fetch-mode", "navigate") == "navigate" if has_ended else not is_form
+    if scope["path"].endswith((".json", LIVE)) or not is_page:
+        who = "Your session has ended" if has_ended else "Nobody is logged in here, or no longer"
+        return RefusedError(401, f"{who}: narval web login makes a link to log in.")
     query = scope["query_string"].decode("latin-1")
-    wanted = quote(scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""), safe="")
-    return RefusedError(303, "Log in first.", location=f"{LOGIN}?next={wanted}")
+    wanted = KEPT if is_form else _target(scope) + (f"?{query}" if query else "")
+    return RefusedError(303, "Log in first.", location=f"{LOGIN}?next={quote(wanted, safe='')}")
+
+
+def _target(scope: Scope) -> str:
+    """The path of a request as it was sent."""
+    return str(scope["raw_path"].decode("latin-1"))
+
+
+def _is_of(fields: Fields, token: str) -> bool:
+    """True of a form that has the token of a session, compared in constant time (M68)."""
+    return hmac.compare_digest(fields.get(TOKEN).encode(), token.encode())
+
+
+def _without_token(fields: Fields) -> Fields:
+    return Fields([pair for pair in fields.pairs if pair[0] != TOKEN])
 
 
 def _in_time(receive: Receive, within: float) -> Receive:

@@ -15,7 +15,8 @@ from starlette.routing import Route as Mounted
 
 from narval.errors import RequestError
 from narval.surfaces.http.application import NOBODY, Site
-from narval.surfaces.http.guard import LOGIN, LOGOUT, SECRET, TOKEN, PeopleOfHome
+from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN, PeopleOfHome
+from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import (
     EVERYBODY,
     FIELDS,
@@ -42,8 +43,11 @@ WAITING = 64
 """Failed logins that wait at most: more are refused at once. A login that succeeds waits for none."""
 
 
-def session_pages(sessions: Sessions) -> tuple[PageRoute, ...]:
-    """The page of sessions and the act that ends one: of everybody their own, of operators all."""
+def session_pages(sessions: Sessions, forms: KeptForms) -> tuple[PageRoute, ...]:
+    """The page of sessions and the act that ends one: of everybody their own, of operators all.
+
+    And the page of the form that the visitor sent after the session before had ended.
+    """
 
     @page("/sessions", roles=EVERYBODY, command="narval web sessions")
     async def sessions_page(visit: Visit) -> Shown:
@@ -58,7 +62,18 @@ def session_pages(sessions: Sessions) -> tuple[PageRoute, ...]:
         sessions.end(number)
         return Redirect(LOGIN if str(number) == visit.visitor.session else "/sessions")
 
-    return sessions_page, end_session
+    @page(KEPT, roles=EVERYBODY, command="narval web login")
+    async def kept_form(visit: Visit) -> Shown:
+        form = forms.of(int(visit.visitor.session))
+        safe = form._replace(address=_local(form.address)) if form is not None else None
+        return Shown("kept.html", {"form": safe}, {"address": safe.address if safe is not None else None})
+
+    @act(f"{KEPT}/leave", roles=EVERYBODY)
+    async def leave_form(visit: Visit) -> Redirect:
+        forms.drop(int(visit.visitor.session))
+        return Redirect("/")
+
+    return sessions_page, end_session, kept_form, leave_form
 
 
 def _may_see(visitor: Visitor, session: WebSession) -> bool:
@@ -68,8 +83,11 @@ def _may_see(visitor: Visitor, session: WebSession) -> bool:
 class LoginPages:
     """The answers to those who log in or out."""
 
-    def __init__(self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site) -> None:
+    def __init__(
+        self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site, forms: KeptForms
+    ) -> None:
         self._sessions, self._people, self._place, self._site = sessions, people, place, site
+        self._forms = forms
         self._failing, self._waiting = asyncio.Semaphore(AT_ONCE), 0
 
     def mounted(self) -> tuple[Mounted, ...]:
@@ -108,6 +126,9 @@ class LoginPages:
             told = "This link was used already, is older than ten minutes, or is for nobody known here."
             return await self._page(request, told, status=403)
         self._end(request)
+        ended, session = request.scope.get(ENDED), self._sessions.peek(secret)
+        if ended is not None and session is not None and self._forms.hand_over(ended, session):
+            wanted = KEPT
         answer = RedirectResponse(wanted, 303)
         self._set_cookie(answer, secret, int(WHOLE))
         return answer
@@ -146,8 +167,11 @@ class LoginPages:
     async def _page(
         self, request: Request, problem: str = "", *, token: str = "", wanted: str = "", status: int = 200
     ) -> Response:
+        ended = request.scope.get(ENDED)
         values = {
             "problem": problem,
+            "ended": ended is not None,
+            "kept": ended is not None and self._forms.of(ended.number) is not None,
             "token": token,
             "next": _local(wanted),
             "known": request.scope.get(VISITOR),

@@ -34,6 +34,9 @@ NOTED = 600.0
 BYTES = 16
 """Of chance in a link and in a session: 128 bits."""
 
+ENDED = 64
+"""So many sessions are remembered that have ended, the last ones, so that a browser is told so."""
+
 FOLDER = "web"
 """The folder within `var` of all that the pages keep."""
 
@@ -64,17 +67,25 @@ class WebSession(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """All that the file holds; `last` is the number of the last session."""
+    """All that the file holds; `last` is the number of the last session, `ended` has those that are over."""
 
     last: int = 0
     links: tuple[LoginLink, ...] = ()
     sessions: tuple[WebSession, ...] = ()
+    ended: tuple[WebSession, ...] = ()
 
     def still(self, now: float) -> _Kept:
-        """The same without what is over at a moment."""
+        """The same as it is at a moment."""
         links = tuple(link for link in self.links if now < link.until)
-        alive = tuple(one for one in self.sessions if now < min(one.seen + IDLE, one.begun + WHOLE))
-        return msgspec.structs.replace(self, links=links, sessions=alive)
+        over = (one for one in self.sessions if now >= min(one.seen + IDLE, one.begun + WHOLE))
+        return msgspec.structs.replace(self, links=links).without(*over)
+
+    def without(self, *over: WebSession) -> _Kept:
+        """The same after some sessions have ended."""
+        if not over:
+            return self
+        alive = tuple(one for one in self.sessions if one not in over)
+        return msgspec.structs.replace(self, sessions=alive, ended=(*self.ended, *over)[-ENDED:])
 
 
 class Sessions:
@@ -110,7 +121,7 @@ class Sessions:
             if len(others) == len(kept.links):
                 return None
             begun = WebSession(_digest(secret), kept.last + 1, person, role, now, now)
-            write(_Kept(begun.number, others, (*kept.sessions, begun)))
+            write(_Kept(begun.number, others, (*kept.sessions, begun), kept.ended))
         return secret
 
     # --- sessions ---------------------------------------------------------------------------------------
@@ -132,6 +143,12 @@ class Sessions:
         sessions = self._read().still(self._clock()).sessions
         return next((one for one in sessions if one.digest == digest), None)
 
+    def ended(self, secret: str) -> WebSession | None:
+        """The session of a secret that has ended, if it is remembered."""
+        digest = _digest(secret)
+        ended = self._read().still(self._clock()).ended
+        return next((one for one in ended if one.digest == digest), None)
+
     def listed(self) -> list[WebSession]:
         """The sessions there are, the oldest first."""
         return list(self._read().still(self._clock()).sessions)
@@ -139,11 +156,10 @@ class Sessions:
     def end(self, number: int) -> bool:
         """End a session; False where there is none of that number."""
         with self._altering() as (kept, write):
-            others = tuple(one for one in kept.sessions if one.number != number)
-            if len(others) == len(kept.sessions):
-                return False
-            write(msgspec.structs.replace(kept, sessions=others))
-        return True
+            over = [one for one in kept.sessions if one.number == number]
+            if over:
+                write(kept.without(*over))
+        return bool(over)
 
     # --- the file ---------------------------------------------------------------------------------------
 

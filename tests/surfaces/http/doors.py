@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from narval.errors import DaemonGoneError
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Guard, PeopleOfHome, RequestLimits
+from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.page import EVERYBODY, PageRoute, Redirect, Shown, Visit, act, page
 from narval.surfaces.http.place import WebPlace
@@ -67,11 +68,12 @@ class Door:
         self.static = site.static.url
         site.follow = None  # streams that are let through would go on for ever
         people = PeopleOfHome(self._ask)
-        login = LoginPages(self.sessions, people, place, site)
-        self.routes = (*PAGES, *session_pages(self.sessions), *OWN, *routes)
+        forms = KeptForms()
+        login = LoginPages(self.sessions, people, place, site, forms)
+        self.routes = (*PAGES, *session_pages(self.sessions, forms), *OWN, *routes)
         inside = application(self.routes, site, *login.mounted(), *others)
         limits = limits or RequestLimits(rate=1_000_000)
-        self.guard = Guard(inside, place, self.sessions, people, scarce=scarce, limits=limits)
+        self.guard = Guard(inside, place, self.sessions, people, forms, scarce=scarce, limits=limits)
         self.base = base
         self.secret = self.token = ""
 

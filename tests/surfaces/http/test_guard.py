@@ -22,6 +22,7 @@ from narval.surfaces.http.guard import (
     Scope,
     Send,
 )
+from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import PageRoute
 from narval.surfaces.http.place import WebPlace
 from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
@@ -242,7 +243,7 @@ def test_M65_what_follows_a_page_ends_with_its_session(door: Door) -> None:
     headers = [(b"host", HOME.partition("//")[2].encode())]
     headers.append((b"cookie", f"{door.place.cookie}={door.secret}".encode()))
     scope = {"type": "http", "method": "GET", "path": "/a/x/live", "raw_path": b"/a/x/live"}
-    guard = Guard(followed, door.place, door.sessions, PeopleOfHome(people))
+    guard = Guard(followed, door.place, door.sessions, PeopleOfHome(people), KeptForms())
     asyncio.run(guard({**scope, "query_string": b"", "headers": headers}, receive, send))
     told = [(one.get("body"), one.get("more_body", False)) for one in sent[1:]]
     assert told == [(b"data: 1", True), (b": ping", True), (b"data: 2", True), (b"", False)]

@@ -300,7 +300,7 @@ def test_every_form_that_is_refused_is_answered_by_a_fault_or_leads_on(
 ) -> None:
     path = re.sub(r"\{(\w+)(:int)?\}", lambda found: "987654" if found[2] else "nothing", route.path)
     answer = pages.post(path.removeprefix("/a/nothing"), name="nothing")
-    assert answer.status_code >= 400 and answer.status_code != 500, answer.text
+    assert answer.status_code in (400, 404, 409), answer.text
 
 
 @pytest.mark.parametrize("path", ["/memory/add", "/start/demo.greet"])

@@ -13,6 +13,7 @@ from narval.runtime.home.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard, PeopleOfHome
 from narval.surfaces.http.hooks import Hooks, hook_route
+from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import PageServer
@@ -27,10 +28,11 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
     """All pages of a home, behind the guard."""
     site = make_site(home.known_socket, folder)
     people = PeopleOfHome(site.reading.ask)
-    login = LoginPages(sessions, people, place, site)
+    forms = KeptForms()
+    login = LoginPages(sessions, people, place, site, forms)
     hooks = hook_route(Hooks(site.reading, site.writing))
-    inside = application((*PAGES, *session_pages(sessions)), site, *login.mounted(), hooks)
-    return Guard(inside, place, sessions, people, scarce=SCARCE)
+    inside = application((*PAGES, *session_pages(sessions, forms)), site, *login.mounted(), hooks)
+    return Guard(inside, place, sessions, people, forms, scarce=SCARCE)
 
 
 async def serve(

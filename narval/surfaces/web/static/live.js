@@ -22,6 +22,26 @@ const show = (text) => {
   banner.hidden = !text;
 };
 
+const showEnded = () => {
+  // Who logs in again here is back on this page.
+  const login = document.createElement("a");
+  login.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+  login.textContent = "Log in again";
+  banner.replaceChildren("Your session has ended: this page is not followed any more. ", login);
+  banner.hidden = false;
+};
+
+document.addEventListener("narval:ended", showEnded);
+
+const hasEnded = async () => {
+  // A stream that is refused does not say why.
+  try {
+    return (await fetch("/sessions.json", { method: "HEAD" })).status === 401;
+  } catch {
+    return false;
+  }
+};
+
 let unsaid = [];
 let last = -SAY;
 let saying = 0;
@@ -115,7 +135,7 @@ const open = () => {
     document.body.dataset.stream = "open";
     show("");
   });
-  source.addEventListener("error", () => {
+  source.addEventListener("error", async () => {
     // Where nobody answers the browser tries again by itself; a stream that was refused is tried again here.
     show("This page is not followed for the moment; it shows what was known.");
     document.body.dataset.stream = "waiting";
@@ -123,6 +143,10 @@ const open = () => {
     close("closed");
     again = setTimeout(open, RETRIES[Math.min(refused, RETRIES.length - 1)]);
     refused += 1;
+    if (await hasEnded()) {
+      close("over");
+      showEnded();
+    }
   });
   source.addEventListener("regions", (event) => regions(read(event) ?? {}));
   source.addEventListener("parts", (event) =>
