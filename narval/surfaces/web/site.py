@@ -91,7 +91,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
 )
 """The pages that the header of every page leads to, and the keys that do (M91)."""
 
-SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js")
+SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js")
 """The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
 PHASE_TONES: Mapping[str, str] = {

@@ -13,6 +13,7 @@ if (form) {
     try {
       const answer = await fetch(form.dataset.draft, { method: "POST", body: fields, redirect: "manual" });
       if (answer.type !== "opaqueredirect" && !answer.ok) changed = true;
+      if (answer.status === 401) document.dispatchEvent(new Event("narval:ended"));
     } catch {
       changed = true;
     }
