@@ -41,6 +41,30 @@ class TestDoor:
         other.context.close()
         context.close()
 
+    def test_M65_what_is_sent_after_a_session_has_ended_is_there_again_after_the_login(
+        self, browser: Any, household: Household
+    ) -> None:
+        context = browser.new_context(base_url=household.address)
+        page, other = context.new_page(), context.new_page()
+        log_in(page, household.narval("web", "login", "ann").strip())
+        page.goto("/a/narval/runs")
+        follow(page)
+        other.goto("/a/narval/memory/add")
+        other.locator("textarea").fill("<letter>\n  <to>Ann</to>\n</letter>")
+        (number,) = re.findall(r"in session (\d+)", page.request.get("/sessions").text())
+        household.narval("web", "sessions", "--end", number)
+        household.start("show.still")
+        page.get_by_role("link", name="Log in again").wait_for()
+        page.get_by_role("link", name="Log in again").click()
+        page.get_by_role("heading", name="Your session has ended").wait_for()
+        other.get_by_role("button", name="Add").click()
+        other.get_by_text("It is kept for an hour").wait_for()
+        log_in(other, household.narval("web", "login", "ann").strip())
+        assert other.get_by_label("xml").input_value() == "<letter>\n  <to>Ann</to>\n</letter>"
+        other.get_by_role("button", name="Send it now").click()
+        other.wait_for_url("**/memory/*")
+        context.close()
+
 
 class TestRun:
     def test_M60_a_run_is_seen_live_to_its_end(self, page: Any, household: Household) -> None:
@@ -105,6 +129,21 @@ class TestRun:
         assert page.evaluate(focused)
 
 
+def swipe(page: Any, x: float, y: float, right: float = 0, down: float = 0) -> None:
+    """Move a finger from a point of the window."""
+    touch = page.context.new_cdp_session(page)
+
+    def send(kind: str, *points: tuple[float, float]) -> None:
+        touch.send(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]}
+        )
+
+    send("touchStart", (x, y))
+    for part in range(1, 11):
+        send("touchMove", (x + right * part / 10, y + down * part / 10))
+    send("touchEnd")
+
+
 class TestEveryPage:
     def test_M62_eight_tabs_all_load_and_follow_when_looked_at(self, watched: Watched) -> None:
         context = watched.context(base_url=watched.address)
@@ -136,23 +175,6 @@ class TestEveryPage:
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 320, (path, wide)
 
-
-def swipe(page: Any, x: float, y: float, right: float = 0, down: float = 0) -> None:
-    """Move a finger from a point of the window."""
-    touch = page.context.new_cdp_session(page)
-
-    def send(kind: str, *points: tuple[float, float]) -> None:
-        touch.send(
-            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]}
-        )
-
-    send("touchStart", (x, y))
-    for part in range(1, 11):
-        send("touchMove", (x + right * part / 10, y + down * part / 10))
-    send("touchEnd")
-
-
-class TestGoneAndBack:
     def test_M92_a_swipe_over_a_graph_scrolls_the_page_and_moves_the_graph_sideways_alone(
         self, watched: Watched, household: Household
     ) -> None:
@@ -171,6 +193,8 @@ class TestGoneAndBack:
         assert graph.get_attribute("viewBox").split()[1:] == seen.split()[1:]
         assert graph.get_attribute("viewBox") != seen
 
+
+class TestGoneAndBack:
     def test_M1_the_program_of_the_pages_is_killed_and_back(self, page: Any, household: Household) -> None:
         run = household.start("show.stages")
         page.goto(f"{BASE}/runs/{run}")

@@ -62,7 +62,7 @@ def session_pages(sessions: Sessions, forms: KeptForms) -> tuple[PageRoute, ...]
         sessions.end(number)
         return Redirect(LOGIN if str(number) == visit.visitor.session else "/sessions")
 
-    @page(KEPT, roles=EVERYBODY, command="narval web login")
+    @page(KEPT, roles=EVERYBODY)
     async def kept_form(visit: Visit) -> Shown:
         form = forms.of(int(visit.visitor.session))
         safe = form._replace(address=_local(form.address)) if form is not None else None
