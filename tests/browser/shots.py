@@ -123,6 +123,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "definition": "/definitions/mail.triage?kind=recipe",
         "difference": "/definitions/shop.greet/diff?kind=recipe&old={old}",
         "incident": "/errors/{incident}",
+        "many-runs": "/runs/all/retry?incident={incident}",
         "work": "/work",
         "work-item": "/work/{item}",
         "simulate": "/simulate?definition=shop.parcel",

@@ -38,9 +38,10 @@ def samples(household: Household) -> Samples:
     given = {
         "agent": "narval", "run": str(run), "item": str(item), "eid": str(element), "id": "last",
         "kind": "recipe", "name": "show.still", "incident": str(incident),
-        "trial": trial,
+        "trial": trial, "what": "cancel",
     }  # fmt: skip
-    others = {"tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
+    many = {"?": f"?run={run}&run={process}&handled=1&done={failed}"}
+    others = {"many_runs": many, "tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 
 

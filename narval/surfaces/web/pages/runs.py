@@ -120,8 +120,8 @@ async def many_runs(visit: Visit) -> Shown:
     again, and nothing is done again.
     """
     what, asked = _what(visit), visit.asked
-    choice, eids = _choice(asked), await _chosen(visit, asked)
-    again = await _tried_again(visit) if what == "retry" else {}
+    choice, eids = _choice(asked), await _chosen(visit, asked) if not visit.live else []
+    again = await _tried_again(visit) if what == "retry" and eids else {}
     rows, done, refused = [
         await asyncio.gather(*(tell(eid) for eid in some))
         for tell, some in (
@@ -147,7 +147,8 @@ async def many_runs(visit: Visit) -> Shown:
         "incident": asked.get("incident"),
         "here": "/errors" if "incident" in choice else "/runs",
     }
-    return Shown("runs_act.html", values, rows)
+    is_over = not any(row["phase"] == "active" for row in done)
+    return Shown("runs_act.html", values, rows, follows=Follows(runs=True), over=is_over)
 
 
 @act("/a/{agent}/runs/all/{what}")
@@ -251,5 +252,5 @@ async def _became(visit: Visit, eid: int) -> dict[str, Any]:
     except RequestError as error:
         return {"eid": eid, "name": "", "state": "", "phase": "", "told": str(error)}
     before = run["retry_of"]
-    told = f"goes on from {before['step']} of run {before['run']}" if before else ""
+    told = f"{before['step']} of run {before['run']}" if before else ""
     return {**{name: run[name] for name in ("eid", "name", "state", "phase")}, "told": told}
