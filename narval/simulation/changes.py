@@ -25,7 +25,9 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
     items = [run for run in runs if engine_of_run(run["kind"]).definition_kind in ASKS]
     asking = {run["name"] for run in items}
     under_way = [run for run in runs if run["phase"] == "active"]
-    ended = [line for line in lines if line["what"] == "ended" and (line.get("who", ""), line["run"]) in begun]
+    ended = [
+        line for line in lines if line["what"] == "ended" and (line.get("who", ""), line["run"]) in begun
+    ]
     ends = Counter((run["name"], run["phase"]) for run in under_way + ended if run["name"] not in asking)
     return {
         "added": [

@@ -15,9 +15,9 @@ from email.utils import formatdate
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from narval.errors import NarvalError
 from narval.surfaces.http.kept_forms import LONG, KeptForms
 from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
+from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import Sessions, WebSession, form_token
 
@@ -75,8 +75,6 @@ class RequestLimits(NamedTuple):
     """for a client to read what was written to it"""
     rate: int = 50
     """requests of a session in a second"""
-    people: float = 5.0
-    """for the daemon to tell who is what"""
     known: float = 15.0
     """for which that is believed while a page is followed"""
 
@@ -87,26 +85,6 @@ class RefusedError(Exception):
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
         self.status, self.headers = status, {name.replace("_", "-"): text for name, text in headers.items()}
-
-
-class PeopleOfHome:
-    """The people of a home, as its daemon has them now; while none answers, as it had them last."""
-
-    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = RequestLimits().people) -> None:
-        self._ask, self._patience = ask, patience
-        self._last: list[dict[str, Any]] | None = None
-        self._asked = 0.0
-
-    async def people(self, not_older: float = 0.0) -> list[dict[str, Any]] | None:
-        """The people of the home, asked anew unless it was within some seconds; None before any answer."""
-        if self._last is None or time.monotonic() - self._asked > not_older:
-            try:
-                async with asyncio.timeout(self._patience):
-                    self._last = await self._ask("people")
-                self._asked = time.monotonic()
-            except (NarvalError, TimeoutError):
-                pass
-        return self._last
 
 
 class Guard:

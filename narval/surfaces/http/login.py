@@ -15,7 +15,7 @@ from starlette.routing import Route as Mounted
 
 from narval.errors import RequestError
 from narval.surfaces.http.application import NOBODY, Site
-from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN, PeopleOfHome
+from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN
 from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import (
     EVERYBODY,
@@ -29,6 +29,7 @@ from narval.surfaces.http.page import (
     act,
     page,
 )
+from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
 from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form

@@ -12,10 +12,11 @@ from starlette.testclient import TestClient
 
 from narval.errors import DaemonGoneError
 from narval.surfaces.http.application import application
-from narval.surfaces.http.guard import Guard, PeopleOfHome, RequestLimits
+from narval.surfaces.http.guard import Guard, RequestLimits
 from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.page import EVERYBODY, PageRoute, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site

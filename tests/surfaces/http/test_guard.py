@@ -16,7 +16,6 @@ from narval.surfaces.http.guard import (
     POLICY,
     Guard,
     Message,
-    PeopleOfHome,
     Receive,
     RequestLimits,
     Scope,
@@ -24,6 +23,7 @@ from narval.surfaces.http.guard import (
 )
 from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import PageRoute
+from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
 

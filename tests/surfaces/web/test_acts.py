@@ -152,7 +152,9 @@ class TestRuns:
         leads = f"/runs/all/retry?incident={incident}"
         pages.shows(f"/errors/{incident}", f'href="{BASE}{leads}"')
         begun = pages.ask("status")["turns"]
-        asked = pages.shows(leads, f"Retry {others + 5} runs?", f"The first 2 of {others + 5}", "Retry the first 2 runs")
+        asked = pages.shows(
+            leads, f"Retry {others + 5} runs?", f"The first 2 of {others + 5}", "Retry the first 2 runs"
+        )
         assert pages.ask("status")["turns"] == begun  # looking does nothing
         for handled in (2, 4):
             form = fields_of(asked)

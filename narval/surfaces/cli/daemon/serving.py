@@ -11,10 +11,11 @@ from pathlib import Path
 
 from narval.runtime.home.home import Home
 from narval.surfaces.http.application import application
-from narval.surfaces.http.guard import Application, Guard, PeopleOfHome
+from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks, hook_route
 from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
+from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import PageServer
 from narval.surfaces.http.sessions import Sessions

@@ -1,0 +1,33 @@
+"""The people of a home as the pages know them: who is what on them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from narval.errors import NarvalError
+
+PATIENCE = 5.0
+"""Seconds for the daemon to tell who is what."""
+
+
+class PeopleOfHome:
+    """The people of a home, as its daemon has them now; while none answers, as it had them last."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = PATIENCE) -> None:
+        self._ask, self._patience = ask, patience
+        self._last: list[dict[str, Any]] | None = None
+        self._asked = 0.0
+
+    async def people(self, not_older: float = 0.0) -> list[dict[str, Any]] | None:
+        """The people of the home, asked anew unless it was within some seconds; None before any answer."""
+        if self._last is None or time.monotonic() - self._asked > not_older:
+            try:
+                async with asyncio.timeout(self._patience):
+                    self._last = await self._ask("people")
+                self._asked = time.monotonic()
+            except (NarvalError, TimeoutError):
+                pass
+        return self._last
