@@ -1,8 +1,8 @@
 """Schemas: `etc/schemas/NAME.rng` or `NAME.dtd` describes the elements of a name (N7).
 
-The files are read at once, and compiled when the first element of their name comes. Of one that cannot be
-used the last good version stays at work; where there is none, elements of its name are refused, and the
-reason names the file.
+The files are read at once, and compiled when they are first needed, after a bounded child has tried to. Of
+one that cannot be used the last good version stays at work; where there is none, elements of its name are
+refused, and the reason names the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator
 from copy import copy
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from narval.errors import ElementError, Fault
 from narval.memory.elements.canonical import parse_untrusted, roots_of
 from narval.memory.elements.element import parse
 from narval.runtime.home.found_files import names_in
+from narval.runtime.home.schema_trial import SchemaText, SchemaTrials, compiled
 
 SHOWN = "etc/schemas"
 SUFFIXES = (".rng", ".dtd")
 MAX_BYTES = 1024 * 1024
-RNG = "http://relaxng.org/ns/structure/1.0"
+_TRIALS = SchemaTrials()
 
 
 class Schemas:
@@ -124,11 +124,21 @@ class Schemas:
     def _compiled(self, path: Path, text: bytes | Fault) -> Any:
         if isinstance(text, Fault):
             return text
+        shown = f"{self._shown}/{path.name}"
         try:
-            return _relax_ng(text) if path.suffix == ".rng" else _dtd(text)
+            excess = _TRIALS.excess((path.suffix, text), self._all_texts())
+            return Fault(shown, 1, 1, excess) if excess else compiled(path.suffix, text)
         except ElementError as error:
-            place = max(error.line, 1), max(error.column, 1)
-            return Fault(f"{self._shown}/{path.name}", *place, error.message)
+            return Fault(shown, max(error.line, 1), max(error.column, 1), error.message)
+        except OSError as error:
+            return Fault(shown, 1, 1, f"cannot be tried in a program of its own: {error.strerror}")
+
+    def _all_texts(self) -> Iterator[SchemaText]:
+        """The texts of all files, with the versions to fall back on."""
+        yield from ((path.suffix, text) for path, text in self._good.values())
+        for name, text in self._texts.items():
+            if isinstance(text, bytes):
+                yield self._names[name].suffix, text
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -149,33 +159,6 @@ def _text(path: Path, shown: str) -> bytes | Fault:
         return path.read_bytes()
     except OSError as error:
         return Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
-
-
-def _relax_ng(data: bytes) -> etree.RelaxNG:
-    root = parse_untrusted(data)
-    for outside in root.iter(f"{{{RNG}}}include", f"{{{RNG}}}externalRef"):
-        what = etree.QName(outside).localname
-        message = f"a schema is one file: {what} is not followed"
-        raise ElementError("invalid", message, outside.sourceline or 1)
-    try:
-        return etree.RelaxNG(root)
-    except etree.RelaxNGError as error:
-        line = next((entry.line for entry in error.error_log if entry.line > 0), 1)
-        raise ElementError("invalid", f"not a RELAX NG schema: {error}", line) from None
-
-
-def _dtd(data: bytes) -> etree.DTD:
-    # an external entity of a DTD would be a file or an address that is read while the schema is
-    outside = re.search(rb"<!ENTITY\s[^>]*\b(?:SYSTEM|PUBLIC)\b", data)
-    if outside is not None:
-        line = data.count(b"\n", 0, outside.start()) + 1
-        raise ElementError("invalid", "a schema is one file: external entities are not followed", line)
-    try:
-        return etree.DTD(BytesIO(data))
-    except etree.DTDParseError as error:
-        entries = [entry for entry in error.error_log if entry.line > 0]
-        place = (entries[0].line, entries[0].column) if entries else (1, 1)
-        raise ElementError("invalid", f"not a DTD: {error}", *place) from None
 
 
 _TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")

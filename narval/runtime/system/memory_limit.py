@@ -36,6 +36,15 @@ def bounded(memory: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+def peak_memory() -> int:
+    """The most bytes that this program has had in memory so far; 0 where the system does not count."""
+    if sys.platform != "linux":
+        return 0
+    # ru_maxrss would begin with what the parent had
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
+
+
 def _reached(memory: int) -> int:
     """The size of this program in bytes with so many more, or the most it may have at all."""
     import resource  # not on every system
