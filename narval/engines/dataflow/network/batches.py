@@ -23,6 +23,9 @@ VALUE: Schema = ("value",)
 BATCH = 1024
 """The rows of a batch that an operator makes of many."""
 
+LONGEST_TEXT = 16 * 1024 * 1024
+"""The most characters of a text that an operator makes: as many as an element has bytes."""
+
 
 class FlowError(Exception):
     """The work of an operator cannot go on: `failure` says why."""
@@ -139,9 +142,29 @@ def decimal(number: float) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".")
 
 
+def joined(pieces: list[str]) -> str:
+    """The text of pieces. Raises FlowError, before it is made, where it would be too long."""
+    if sum(map(len, pieces)) > LONGEST_TEXT:
+        raise too_long()
+    return "".join(pieces)
+
+
+def too_long() -> FlowError:
+    """The error of a text that would be too long."""
+    return FlowError(
+        "too-long",
+        f"expected a text of at most {LONGEST_TEXT:,} characters, found data that make a longer one; "
+        "put less into it, or take tuples one after another",
+    )
+
+
 def tuple_text(schema: Schema, row: Row) -> str:
-    """A tuple as a text: its only value if it is one of a stream of values, else a JSON object."""
+    """A tuple as a text: its only value if it is one of a stream of values, else a JSON object.
+
+    Raises FlowError where that is too long.
+    """
     if schema == VALUE:
         return text_of(row[0])
+    joined([value for value in row if isinstance(value, str)])
     shown = [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
     return msgspec.json.encode(dict(zip(schema, shown, strict=True))).decode()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from narval.definitions.dataflow.conditions import AttributeTest, TextFormat, placed
 from narval.engines.dataflow.network.batches import (
+    LONGEST_TEXT,
     Row,
     Schema,
     TupleBatch,
+    joined,
     picker,
     position,
     text_of,
@@ -63,19 +65,21 @@ class RelationFormat(FlowOperator):
         self._schema: Schema | None = None
         self._out = self.outlet("out")
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: TupleBatch) -> Iterator[None]:
         schema, rows, relation = batch
         if schema is not self._schema:
             self._bind(schema)
         first, others, place = self._first, self._others, self._place
-        made = [
-            "".join([first, *[text_of(row[at]) + text for at, text in others]]) if others else first
-            for row in rows
-        ]
-        if place is None:
-            written = [(*row, text) for row, text in zip(rows, made, strict=True)]
-        else:
-            written = [(*row[:place], text, *row[place + 1 :]) for row, text in zip(rows, made, strict=True)]
+        written: list[Row] = []
+        size = 0
+        for row in rows:
+            text = joined([first, *[text_of(row[at]) + after for at, after in others]])
+            written.append((*row, text) if place is None else (*row[:place], text, *row[place + 1 :]))
+            size += len(text)
+            if size > LONGEST_TEXT:
+                self._out.put(self._written, written, relation)
+                written, size = [], 0
+                yield
         self._out.put(self._written, written, relation)
 
     def _bind(self, schema: Schema) -> None:

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.definitions.dataflow.conditions import InlineTuples, TextFormat
-from narval.engines.dataflow.network.batches import FlowError, Relation, slices, text_of, tuple_text
+from narval.engines.dataflow.network.batches import (
+    LONGEST_TEXT,
+    FlowError,
+    Relation,
+    joined,
+    slices,
+    text_of,
+    too_long,
+    tuple_text,
+)
 from narval.engines.dataflow.network.operators.conditions import holds
 from narval.engines.dataflow.network.operators.flow_operator import FlowOperator
 
@@ -36,7 +45,7 @@ class TextOfValues(FlowOperator):
         if places != len(data):
             raise FlowError("wrong-data", f"expected {places} data for the format, found {len(data)}")
         first, *others = made.texts
-        text = first + "".join([shown(one) + after for one, after in zip(data, others, strict=True)])
+        text = joined([first, *[shown(one) + after for one, after in zip(data, others, strict=True)]])
         self.outlet("out").give(text)
 
 
@@ -44,7 +53,14 @@ def shown(value: Any) -> str:
     """A value as text; a relation as one JSON object a line."""
     if not isinstance(value, Relation):
         return text_of(value)
-    return "\n".join(tuple_text(batch.schema, row) for batch in value.batches() for row in batch.rows)
+    lines, length = [], 0
+    for batch in value.batches():
+        for row in batch.rows:
+            lines.append(tuple_text(batch.schema, row))
+            length += len(lines[-1]) + 1
+            if length > LONGEST_TEXT:
+                raise too_long()
+    return "\n".join(lines)
 
 
 class Noop(FlowOperator):
