@@ -29,6 +29,17 @@ SILENT_SECONDS = 20.0
 MAX_REDIRECTS = 5
 
 _PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
+_NOT_PUBLIC = [
+    ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # the services of Azure for the machine itself
+        "192.0.0.0/24",  # protocols of the IETF, and the metadata of Oracle's cloud
+        "192.88.99.0/24",  # relays of 6to4
+        "2001::/23",  # protocols of the IETF
+        "3fff::/20",  # documentation
+    )
+]
+"""What is not of the public internet, though `ipaddress` says so in some version of Python, or in all."""
 _ENCODINGS = ("gzip", "x-gzip", "deflate")
 _LETS_IN = frozenset({"authorization", "cookie", "proxy-authorization"})
 """The headers that go to no other place, whoever sets them."""
@@ -179,11 +190,13 @@ async def fetched(
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """True if an address is of the public internet; one of IPv6 that stands for one of IPv4 is judged so."""
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and not address.is_reserved
     if address in _NAT64:
         return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-    inner = address.ipv4_mapped or address.sixtofour or (address.teredo and address.teredo[1])
+    inner = address.ipv4_mapped or address.sixtofour
     if inner:
         return is_public(inner)
     return address in _PUBLIC_V6 and address.is_global

@@ -170,6 +170,14 @@ class Guard:
         length = len(target) + len(scope["query_string"])
         if length + sum(len(name) + len(value) + 4 for name, value in given) > self._limits.header:
             raise RefusedError(431, f"A request's header is at most {self._limits.header:,} bytes long.")
+        names = {name for name, _ in given}
+        if "transfer-encoding" in names and ("content-length" in names or scope["http_version"] == "1.0"):
+            # a proxy may see the end of this request elsewhere than we do, and what follows as another one
+            raise RefusedError(
+                400,
+                "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both.",
+                connection="close",
+            )
         hosts = [value for name, value in given if name == "host"]
         if len(hosts) != 1 or not self._place.accepts(hosts[0]) or not target.startswith(b"/"):
             raise RefusedError(400, f"Expected the address {self._place.address or 'of this machine'}.")

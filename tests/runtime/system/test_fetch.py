@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,29 @@ fe80::1 fd00:ec2::254 fc00::1 fec0::1 ff02::1 2002:7f00:1:: 2002:a00:1::1 64:ff9
 @pytest.mark.parametrize("address", INSIDE.split())
 def test_no_address_inside_is_of_the_public_internet(address: str) -> None:
     assert not is_public(ip_address(address))
+
+
+SPECIAL = """
+0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4
+::/128 ::1/128 ::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16
+fc00::/7 fe80::/10 fec0::/10 ff00::/8
+192.0.0.192/32 168.63.129.16/32 169.254.169.254/32 100.100.100.200/32 fd00:ec2::254/128 fd20:ce::254/128
+"""
+"""The special-purpose registries of IANA, but what they call globally reachable, and the places where providers
+have services for their machines alone."""
+
+
+@pytest.mark.parametrize("network", SPECIAL.split())
+def test_no_special_purpose_address_is_of_the_public_internet_in_any_form(network: str) -> None:
+    """An address of IPv4 also as it stands in one of IPv6: mapped, translated (NAT64), 6to4."""
+    found = ip_network(network)
+    for address in (found[0], found[found.num_addresses // 2], found[-1]):
+        assert not is_public(address)
+        if isinstance(address, IPv4Address):
+            number = int(address)
+            for written in (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80):
+                assert not is_public(IPv6Address(written))
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,31 @@ def test_M76_nonsense_is_answered_with_the_headers_too(tmp_path: Path, nonsense:
     scene(tmp_path, test)
 
 
+SMUGGLED = [
+    ("1.1", ["Content-Length: 4", "Transfer-Encoding: chunked"]),
+    ("1.1", ["Transfer-Encoding: chunked", "Content-Length: 40"]),
+    ("1.0", ["Transfer-Encoding: chunked"]),
+]
+
+
+@pytest.mark.parametrize("path", ["/login", "/hook/build"])
+@pytest.mark.parametrize(("version", "framing"), SMUGGLED)
+def test_M69_a_request_whose_end_can_be_seen_in_two_ways_is_refused_and_nothing_after_it_is_read(
+    tmp_path: Path, path: str, version: str, framing: list[str]
+) -> None:
+    async def test(door: Door, port: int) -> None:
+        lines = [f"POST {path} HTTP/{version}", f"Host: 127.0.0.1:{port}", "Connection: keep-alive", *framing]
+        second = get("/login", f"127.0.0.1:{port}")
+        head = "\r\n".join([*lines, "", "0", "", ""]).encode()
+        status, headers, body = await said(port, head + second)
+        assert status == 400
+        assert headers["connection"] == "close"
+        assert b"Transfer-Encoding, not both" in body
+        assert b"HTTP/1.1" not in body.partition(b"not both")[2]
+
+    scene(tmp_path, test)
+
+
 def test_M74_a_header_that_arrives_at_once_is_limited_too(tmp_path: Path) -> None:
     async def test(door: Door, port: int) -> None:
         status, _, _ = await said(port, get("/login", f"127.0.0.1:{port}", f"X: {'y' * 40_000}"))
