@@ -204,6 +204,10 @@ _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _PLAIN = r"[\w+-]{1,20}(?:\.[\w+-]{1,20}){0,3}@[A-Za-z0-9-]{1,30}(?:\.[A-Za-z0-9-]{1,30}){0,4}"
 _PLAIN_ADDRESS = re.compile(rf"(?:(\w{{1,60}}(?: \w{{1,60}}){{0,2}}) )?<({_PLAIN})>|({_PLAIN})", re.ASCII)
 """What most senders write, and what needs no parser: `name@example.org`, `Their Name <name@example.org>`."""
+_OF_SERVER = re.compile(
+    r"\s*(?P<server>[^\s();\"\\]+)(?:\s+[0-9]+|\s*\([^()\\]*\))*\s*(?:;(?P<results>.*))?", re.DOTALL
+)
+"""The word of a server, by RFC 8601: its name, its version, comments; then its results."""
 _LIST_SIGNS = ("list-post", "list-unsubscribe", "list-help", "mailing-list", "x-mailing-list")
 _AUTO_SIGNS = ("x-autoreply", "x-autorespond", "x-autoresponder")
 _SUPPRESS = re.compile(r"\b(all|oof|autoreply)\b", re.IGNORECASE)
@@ -225,9 +229,8 @@ class Header:
         """The word of servers on where the mail comes from: the last that each added (RFC 8601)."""
         for name, value in message.raw_items():
             if name.lower() == "authentication-results" and len(self.authentication) < MAX_SERVERS:
-                server, _, results = str(value).partition(";")
-                server = fit(server, 250).partition(" ")[0].lower()
-                self.authentication.setdefault(server, fit(results, 4_000))
+                server, results = _word_of_server(str(value))
+                self.authentication.setdefault(server, results)
             self._fields.setdefault(name.lower(), str(value)[: MAX_HEADER // 4])
 
     def __bool__(self) -> bool:
@@ -306,6 +309,17 @@ class Header:
             "robot": bool(_ROBOT.match(sender)),
         }
         return next((sign for sign, holds in signs.items() if holds), "")
+
+
+def _word_of_server(field: str) -> tuple[str, str]:
+    """The name of a server and its results; no results where they cannot be told from a comment or are too
+    long, for a part of them may say the opposite.
+    """
+    found = _OF_SERVER.fullmatch(field)
+    if found is None:
+        return fit(field.partition(";")[0], 250).partition(" ")[0].lower(), ""
+    results = found["results"] or ""
+    return fit(found["server"], 250).lower(), fit(results, 4_000) if len(results) <= 4_000 else ""
 
 
 # --- the element ------------------------------------------------------------------------------------------

@@ -178,6 +178,17 @@ def test_P42_fields_that_do_not_fit_are_told_and_the_token_counts_on(post: Post)
         ('mx.example.org; dkim=fail reason="; dmarc=pass"', False),
         ("mx.example.org; dkim=pass header.d=example.org", True),
         ("mx.example.org; none", False),
+        ("mx.example.org; dkim=fail (dmarc=pass; dmarc=pass", False),
+        ("mx.example.org; dkim=none (of ((nested); dmarc=pass", False),
+        ("mx.example.org; dkim=fail (an escape \\); dmarc=pass", False),
+        ('mx.example.org; dkim=fail (a quote " ( here"); dmarc=pass )', False),
+        ('mx.example.org; dkim=fail reason="; dmarc=pass', False),
+        ("mx.example.org; dkim=fail); dmarc=pass", False),
+        ('mx.example.org; dkim=pass header.d="evil.example"example.org', False),
+        ("mx.example.org (helo x; dmarc=pass ; y); dmarc=fail", False),
+        ("mx.example.org (helo x; dmarc=pass ; y", False),
+        ("mx.example.org (a server) 1; dmarc=pass (p=none (sp=none)) header.from=example.org", True),
+        ("mx.example.org;" + " " * 15_970 + " dkim=pass header.d=example.org.evil.example", False),
     ],
 )
 def test_P65_a_server_vouches_for_the_sender(tmp_path: Path, results: str, is_taken: bool) -> None:
@@ -279,3 +290,41 @@ def test_P86_a_title_cannot_hide_its_words_or_imitate_ours(post: Post) -> None:
     post.reply(mail, "approve")
     post.take()
     assert post.agent.memory("decision"), "of several tokens in a subject the last is ours"
+
+
+@pytest.mark.parametrize("join", ["\n> ", "\n>> ", "\n", " \n  ", "=\n"])
+@pytest.mark.parametrize("part", ["number", "nonce", "code", "hyphen"])
+def test_P62_a_token_that_a_mail_program_broke_is_one_and_is_blanked(
+    post: Post, part: str, join: str
+) -> None:
+    item = post.start()
+    (mail,) = post.sent("ann")
+    whole = token(mail)
+    at = {"number": 1, "nonce": len(whole) - 30, "code": len(whole) - 5, "hyphen": len(whole) - 24}[part]
+    broken = f"{whole[:at]}{join}{whole[at:]}"
+    encoding = "quoted-printable" if join == "=\n" else "8bit"
+    quoted = f"approve\n\n> Reference [{broken}]\n"
+    post.reply("Approve", quoted, Content_Transfer_Encoding=encoding)
+    post.take()
+    assert state(post, item) == "done"
+    (kept,) = post.agent.memory("email")
+    assert whole[-24:-8] not in kept.xml.decode()
+    assert "[token]" in kept.xml.decode()
+
+
+def test_P62_a_token_in_a_folded_subject_is_one(post: Post) -> None:
+    item = post.start()
+    (mail,) = post.sent("ann")
+    whole = token(mail)
+    post.reply(f"Approve a desk [{whole[:-24]}\n {whole[-24:]}]", "approve")
+    post.take()
+    assert state(post, item) == "done"
+
+
+@pytest.mark.parametrize("before", ["item 5", "5\n> ", "12-\n"])
+def test_P62_a_number_before_a_token_is_no_part_of_it(post: Post, before: str) -> None:
+    item = post.start()
+    (mail,) = post.sent("ann")
+    post.reply("Approve", f"approve\n\n> {before} {token(mail)}\n")
+    post.take()
+    assert state(post, item) == "done"

@@ -86,8 +86,8 @@ SPECIAL = """
 fc00::/7 fe80::/10 fec0::/10 ff00::/8
 192.0.0.192/32 168.63.129.16/32 169.254.169.254/32 100.100.100.200/32 fd00:ec2::254/128 fd20:ce::254/128
 """
-"""The special-purpose registries of IANA, but what they call globally reachable, and the places where providers
-have services for their machines alone."""
+"""The special-purpose registries of IANA, but what they call globally reachable, and where providers have
+services for their machines alone."""
 
 
 @pytest.mark.parametrize("network", SPECIAL.split())

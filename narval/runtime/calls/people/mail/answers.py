@@ -47,19 +47,12 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer | None:
 # --- who wrote it ---------------------------------------------------------------------------------------
 
 
-_COMMENT = re.compile(r"\((?:[^()\\]|\\.)*\)")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-
-
 def is_authentic(results: str, sender: str) -> bool:
     """True if the results of a server (RFC 8601) say that a mail comes from the domain of its sender: dmarc
-    passed, or dkim with a signature of that domain or of one above.
+    passed, or dkim with a signature of that domain or of one above. What cannot be read vouches for nobody.
     """
     domain = sender.rpartition("@")[2].lower()
-    text = _QUOTED.sub(" ", results)
-    while (bare := _COMMENT.sub(" ", text)) != text:
-        text = bare
-    for result in text.split(";"):
+    for result in _without_comments(results).split(";"):
         words = re.sub(r"\s*=\s*", "=", result).lower().split()
         said: Mapping[str, str] = dict(word.split("=", 1) for word in words if "=" in word)
         of = (said.get("header.d") or said.get("header.i", "").rpartition("@")[2]).strip(".")
@@ -69,3 +62,31 @@ def is_authentic(results: str, sender: str) -> bool:
         if words and words[0] == "dkim=pass" and signs:
             return True
     return False
+
+
+def _without_comments(results: str) -> str:
+    """Results without their comments, which may be nested, and with `"` for each quoted text.
+
+    Nothing is left of results in which one of these has no end, or an end without a beginning.
+    """
+    kept: list[str] = []
+    depth, is_quoted = 0, False
+    characters = iter(results)
+    for character in characters:
+        if character == "\\" and (depth or is_quoted):
+            next(characters, "")
+        elif is_quoted:
+            is_quoted = character != '"'
+        elif character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+            kept.append(" ")
+            if depth < 0:
+                return ""
+        elif not depth and character == '"':
+            is_quoted = True
+            kept.append(character)
+        elif not depth:
+            kept.append(character)
+    return "" if depth or is_quoted else "".join(kept)

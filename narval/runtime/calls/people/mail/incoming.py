@@ -16,7 +16,7 @@ from narval.engines.events import PersonsAct, Signalled
 from narval.memory.elements.element import local_name, parse
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.people.mail.answers import is_authentic, read_answer
-from narval.runtime.calls.people.mail.tokens import KEY, TOKEN, hash_of, notice_of
+from narval.runtime.calls.people.mail.tokens import KEY, TOKEN, hash_of, last_token, notice_of
 
 if TYPE_CHECKING:
     from narval.runtime.agent.run import Run
@@ -31,26 +31,22 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
     if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return
     mail = parse(xml)
-    found = _tokens(mail.get("subject")) or _tokens(mail.findtext("body"))
-    if local_name(mail.tag) != "email" or not found:
+    # what a title or a text has of such comes before ours
+    forms = last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
+    if local_name(mail.tag) != "email" or not forms:
         return
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return  # its mailbox was read before (N37)
-    given = found[-1]  # what a title or a text has of such comes before ours
-    item, key = turn.agent.runs.active.get(int(given.partition("-")[0])), None
-    if item is not None and item.engine.kind == WORK and item.state is not None:
-        key = turn.agent.store.meta.get(KEY)
-    if item is None or key is None:
-        return
-    call = notice_of(bytes.fromhex(key), agent, item.state, given)
-    if call is None:
-        log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
-        return
-    _tell(turn, item, mail, hash_of(given), call)
-
-
-def _tokens(text: str | None) -> list[str]:
-    return [found[0].decode().lower() for found in TOKEN.finditer((text or "").encode())]
+    key = bytes.fromhex(turn.agent.store.meta.get(KEY, ""))
+    for token in forms:
+        item = turn.agent.runs.active.get(int(token.partition("-")[0]))
+        if not key or item is None or item.engine.kind != WORK or item.state is None:
+            continue
+        call = notice_of(key, agent, item.state, token)
+        if call is not None:
+            _tell(turn, item, mail, hash_of(token), call)
+            return
+    log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
 
 
 def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 KEY = "mail_key"
 """The fact of the store that has the key of an agent, in hexadecimal."""
 
-TOKEN = re.compile(rb"([0-9]{1,18})-([a-z2-7]{16})-([a-z2-7]{24})", re.IGNORECASE)
+_BREAK = rb"(?:(?:[\s>|]|&gt;|&#1[03];){1,80}+)?+"
+"""Where a mail program may have broken a token: blanks and line ends, and signs of quotation after them."""
+
+
+def _letters(count: int) -> bytes:
+    return rb"([a-z2-7](?:%s[a-z2-7]){%d})" % (_BREAK, count - 1)
+
+
+TOKEN = re.compile(_BREAK.join([rb"([0-9]{1,18})", rb"-", _letters(16), rb"-", _letters(24)]), re.IGNORECASE)
+"""A token in a text or in XML, whole or broken over lines."""
+
+_NEAR = 200
+_BROKEN_NUMBER = re.compile(rb"([0-9]{1,17})" + _BREAK.removesuffix(rb")?+") + rb")\Z")
 
 BLANK = b"[token]"
 
@@ -50,9 +62,28 @@ def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | Non
     return found
 
 
+def last_token(text: str) -> list[str]:
+    """The last token in a text, without what breaks it; two if its number may begin before a break."""
+    data = text.encode()
+    matches = [*TOKEN.finditer(data)]
+    if not matches:
+        return []
+    match = matches[-1]
+    number, *parts = map(_whole, match.groups())
+    before = _BROKEN_NUMBER.search(data, max(0, match.start() - _NEAR), match.start())
+    numbers = [number] if before is None else [number, before[1].decode() + number]
+    return ["-".join([each, *parts]) for each in numbers]
+
+
 def blanked(xml: bytes) -> bytes:
     """An element without the tokens in it, or the parts of them that lie apart (P68)."""
-    for found in {*TOKEN.findall(xml)}:
-        for part in found[1:]:
-            xml = re.sub(re.escape(part), BLANK, xml, flags=re.IGNORECASE)
+    parts = {_whole(part) for found in TOKEN.findall(xml) for part in found[1:]}
+    xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
+    for part in parts:
+        xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
     return xml
+
+
+def _whole(part: bytes) -> str:
+    """A part of a token without what broke it."""
+    return re.sub(rb"&gt;|&#1[03];|[\s>|]", b"", part).decode().lower()
