@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from narval.engines.graph import Graph, GraphEdge, GraphNode, Tone
-from narval.operations.text import clean_lines, shortened
+from narval.operations.text import clean_lines, printable, shortened
 
 _FILLS: Mapping[Tone, str] = {
     "waiting": "#d6e6f7", "active": "#ffe08a", "done": "#c9e9c3", "failed": "#f5b7b1",
@@ -87,7 +87,7 @@ def _node(node: GraphNode) -> str:
         word = node.status if node.tone != "idle" and node.shape != "bar" else ""
         stands = " ".join(filter(None, (word, node.badge)))
         label = _quoted(clean_lines("\n".join(filter(None, (*node.label, stands)))))
-    tooltip = f", tooltip={_quoted(node.tooltip)}" if node.tooltip else ""
+    tooltip = f", tooltip={_quoted(clean_lines(node.tooltip))}" if node.tooltip else ""
     return f'  {_quoted(node.id)} [{_SHAPES[node.shape]}, label={label}, fillcolor="{fill}"{tooltip}];'
 
 
@@ -99,7 +99,7 @@ def _table(node: GraphNode) -> str:
     cells = f"<TD>{node.more} more</TD>" if node.more else ""
     for mark in node.marks:
         fill = _TOKEN_FILLS.get(mark.status, _WHITE)
-        cells += f'<TD BORDER="1" STYLE="ROUNDED" COLOR="#555555" BGCOLOR="{fill}">{mark.label}</TD>'
+        cells += f'<TD BORDER="1" STYLE="ROUNDED" COLOR="#555555" BGCOLOR="{fill}">{_text(mark.label)}</TD>'
     tokens = f"<TR>{cells}</TR>" if cells else ""
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="2">{lines}{tokens}</TABLE>>'
 
@@ -108,7 +108,9 @@ def _edge(edge: GraphEdge) -> str:
     badge = f"({edge.badge})" if edge.badge else None
     text = " ".join(filter(None, (edge.label, badge))) if badge else edge.label
     label = f"label={_quoted(shortened(text, _LONGEST))}" if text is not None else ""
-    named = [f"{name}={_quoted(edge.tooltip)}" for name in ("tooltip", "labeltooltip") if edge.tooltip]
+    named = [
+        f"{name}={_quoted(clean_lines(edge.tooltip))}" for name in ("tooltip", "labeltooltip") if edge.tooltip
+    ]
     attributes = ", ".join(filter(None, [label, _EDGES[edge.kind], *named]))
     shown = f" [{attributes}]" if attributes else ""
     return f"  {_quoted(edge.start)} -> {_quoted(edge.end)}{shown};"
@@ -120,5 +122,7 @@ def _text(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """A string of the language, its control characters visible: the text may be written to a terminal."""
+    visible = "\n".join(map(printable, text.split("\n")))
+    escaped = visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

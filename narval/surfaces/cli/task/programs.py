@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.operations.text import Row, clean, clean_lines
+from narval.operations.text import Row, clean, clean_lines, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
@@ -110,7 +110,7 @@ def get(context: click.Context, /, session: Session, handle: str, timeout: float
             left = None if left is None else left - wait
             if answer["object"] is not None or (left is not None and left <= 0):
                 break
-    session.give(answer, lambda found: click.echo(found["xml"]) if found["object"] else None)
+    session.give(answer, lambda found: click.echo(xml_text(found["xml"])) if found["object"] else None)
     if answer["object"] is None:
         if not session.as_json:
             click.echo("no object has come", err=True)
