@@ -80,7 +80,7 @@ class PatternError(NarvalError):
 
 class ElementError(NarvalError):
     """An element is refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid,
-    reserved.
+    reserved, no-memory.
     """
 
     def __init__(self, kind: str, message: str, line: int = 1, column: int = 1) -> None:

@@ -63,6 +63,8 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
         data = data.strip()
     try:
         root = etree.fromstring(_utf8(data, before, text=text), _PARSER)
+    except MemoryError:
+        raise _no_memory() from None
     except etree.XMLSyntaxError as error:
         raise _refusal(error) from None
     except ValueError as error:
@@ -137,6 +139,8 @@ def _kept_bytes(root: etree._Element) -> bytes:
         root.attrib.pop("eid")
     try:
         data: bytes = etree.tostring(root, encoding="utf-8", with_tail=False)
+    except MemoryError:
+        raise _no_memory() from None
     except (etree.SerialisationError, ValueError) as error:
         raise ElementError("malformed", f"cannot be written as XML: {error}") from None
     if len(data) > MAX_BYTES:
@@ -144,7 +148,14 @@ def _kept_bytes(root: etree._Element) -> bytes:
     return data
 
 
+def _no_memory() -> ElementError:
+    why = "there is not enough memory to read it: nothing is wrong with the XML; try again, or give less at once"
+    return ElementError("no-memory", why)
+
+
 def _refusal(error: etree.XMLSyntaxError) -> ElementError:
+    if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+        return _no_memory()
     line, column = error.position if error.position else (1, 1)
     message = _PLACE.sub("", str(error.msg or error)).strip()
     lowered = message.lower()

@@ -200,6 +200,8 @@ def parse(xml: bytes) -> etree._Element:
     try:
         return etree.fromstring(xml, _TRUSTED)
     except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from None
         raise UnreadableError(
             f"an element cannot be read: {error}; the store is damaged: put back a backup "
             "(docs/reference/store.md)"

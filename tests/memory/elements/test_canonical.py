@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from lxml import etree
 
 from narval.errors import ElementError
 from narval.memory.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of
-from narval.memory.elements.element import CONTROL, Element, Tree, local_name
+from narval.memory.elements.element import CONTROL, Element, Tree, local_name, parse
+from narval.runtime.system.memory_limit import bounded
 from tests.memory.patterns.expressions import elements
 
 
@@ -206,3 +208,14 @@ def test_a_tree_with_an_entity_is_refused() -> None:
     root = etree.Element("a")
     root.append(etree.Entity("x"))
     assert refused(root).kind == "doctype"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not bound the memory of a program")
+def test_what_there_is_no_memory_for_is_not_told_as_malformed_or_damaged() -> None:
+    xml = b"<a>" + b"<b c='d'/>" * 1_500_000 + b"</a>"
+    with bounded(1024 * 1024):
+        error = refused(xml)
+        with pytest.raises(MemoryError):
+            parse(xml)
+    assert error.kind == "no-memory"
+    assert "not enough memory to read it: nothing is wrong with the XML" in error.message
