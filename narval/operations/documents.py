@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from narval.errors import ElementError, RequestError
-from narval.memory.elements.canonical import elements_of
+from narval.memory.elements.canonical import check_together, elements_of
 from narval.memory.elements.element import Origin
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.turn import Turn
@@ -20,19 +20,23 @@ SEVERAL = "Extra content at the end of the document"
 """The parser's message on a document with two roots."""
 
 
-def elements_in(documents: list[bytes] | None) -> list[bytes]:
-    """The elements of documents: of each the root, or each child of a root `memory`. Raises ElementError."""
-    return [element for document in documents or () for element in _elements(document)]
+async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
+    """The elements of documents, without holding up the loop: of each the root, or each child of a root
+    `memory`. Raises ElementError, also for more than one turn takes.
+    """
+    found: list[bytes] = []
+    for document in documents or ():
+        is_short = len(document) < LONG
+        found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
+    check_together(found)
+    return found
 
 
 async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
     """The elements of documents, without holding up the loop. Raises ElementError, also for one that its
     schema refuses (N7).
     """
-    found: list[bytes] = []
-    for document in documents:
-        is_short = len(document) < LONG
-        found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
+    found = await elements_in(documents)
     time_slice = TimeSlice()
     for position, element in enumerate(found):
         refusal = schemas.refusal(element)

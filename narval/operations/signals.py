@@ -37,7 +37,7 @@ async def signal(
     if not (name.strip() and name.isprintable()):
         raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
     attributes = attributes_of(arguments or {})
-    outputs = tuple(map(OutputElement, elements_in(elements)))
+    outputs = tuple(map(OutputElement, await elements_in(elements)))
     answers: list[Answer] = []
     told = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
 

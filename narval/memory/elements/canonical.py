@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 
 from lxml import etree
 
@@ -17,6 +18,14 @@ MAX_BYTES = 16 * 1024 * 1024
 
 MAX_DEPTH = 256
 """The most levels of nesting."""
+
+MAX_WITHIN = 250_000
+"""The most elements within one: a turn that looks at it reads it as a whole, and the loop waits for that."""
+
+MAX_TOGETHER, MAX_STARTED = 20_000, 2_000
+"""The most elements that one turn takes from outside, and the most runs that they begin: for the same."""
+
+_STARTING = re.compile(rb"<(?:[\w.-]+:)?(?:start-plan|task-object)[\s/>]")
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 _DECLARATION = re.compile(
@@ -105,6 +114,24 @@ def elements_of(data: str | bytes) -> list[bytes]:
     return [check_name(_kept_bytes(root), root.sourceline or 1) for root in roots]
 
 
+def check_together(elements: Sequence[bytes]) -> None:
+    """Raise ElementError for more elements from outside than one turn takes."""
+    _check_count("elements", len(elements), MAX_TOGETHER)
+    check_started(sum(_STARTING.match(xml) is not None for xml in elements))
+
+
+def check_started(count: int) -> None:
+    """Raise ElementError for more runs from outside than one turn begins."""
+    _check_count("runs to begin", count, MAX_STARTED)
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise ElementError(
+            "too-large", f"expected at most {most:,} {what} at once, got {count:,}; divide them"
+        )
+
+
 def roots_of(root: etree._Element) -> list[etree._Element]:
     """The elements of a document: the children of a root `memory`, or any other root itself."""
     return children(root) if local_name(root.tag) == "memory" else [root]
@@ -145,11 +172,18 @@ def _kept_bytes(root: etree._Element) -> bytes:
         raise ElementError("malformed", f"cannot be written as XML: {error}") from None
     if len(data) > MAX_BYTES:
         raise ElementError("too-large", f"expected at most {MAX_BYTES:,} bytes of XML, got {len(data):,}")
+    within = data.count(b"<") - data.count(b"</") - 1  # comments and instructions count as well
+    if within > MAX_WITHIN:
+        raise ElementError(
+            "too-large",
+            f"expected at most {MAX_WITHIN:,} elements within one, got {within:,}; "
+            "divide it, or keep it as a file and refer to it by its path",
+        )
     return data
 
 
 def _no_memory() -> ElementError:
-    why = "there is not enough memory to read it: nothing is wrong with the XML; try again, or give less at once"
+    why = "there is not enough memory to read it: nothing is wrong with the XML; try again, or give less"
     return ElementError("no-memory", why)
 
 

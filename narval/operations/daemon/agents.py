@@ -251,7 +251,7 @@ async def send(
     The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
     not taken within `keep` seconds becomes a dead letter.
     """
-    found, mail = elements_in(elements), daemon.host.mail
+    found, mail = await elements_in(elements), daemon.host.mail
     if mail.office.find(to) is None:
         daemon.agents.rows.find(to)  # says which there are
     if keep is not None and keep <= 0:

@@ -12,6 +12,7 @@ from narval.engines.engine import HasEnvironment
 from narval.engines.events import Cancelled
 from narval.engines.registry import engine_of, runnable, runnable_kinds
 from narval.errors import RequestError, TokenError
+from narval.memory.elements.canonical import check_started
 from narval.memory.elements.element import Origin
 from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
@@ -46,6 +47,7 @@ async def start(
     """
     found, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
     if each:
+        check_started(len(found))
         runs = await _start(daemon, name, [[element] for element in found], environment, origin)
         return {"runs": [run.eid for run in runs]}
     [run] = await _start(daemon, name, [found], environment, origin)

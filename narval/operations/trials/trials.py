@@ -87,7 +87,7 @@ async def simulate(
     with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
         file = Path(folder) / "scenario.xml"
         if definition is not None:
-            file.write_text(_scenario(definition, elements), encoding="utf-8")
+            file.write_text(_scenario(definition, await elements_in(elements)), encoding="utf-8")
         elif scenario is not None and scenario.lstrip().startswith("<"):
             file.write_text(scenario, encoding="utf-8")
         else:
@@ -159,11 +159,11 @@ def _edited(daemon: Daemon, place: Path, texts: dict[str, str]) -> Path:
     return place
 
 
-def _scenario(definition: str, elements: list[bytes] | None) -> str:
+def _scenario(definition: str, elements: list[bytes]) -> str:
     """The text of a scenario in which elements arrive, and a definition starts."""
     root = etree.Element("scenario")
-    if found := elements_in(elements):
-        etree.SubElement(root, "arrive").extend(etree.fromstring(xml) for xml in found)
+    if elements:
+        etree.SubElement(root, "arrive").extend(etree.fromstring(xml) for xml in elements)
     etree.SubElement(root, "start", recipe=definition)
     return etree.tostring(root, encoding="unicode")
 

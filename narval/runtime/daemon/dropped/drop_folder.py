@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.errors import ElementError, SurroundingsError
-from narval.memory.elements.canonical import MAX_BYTES, elements_of
+from narval.memory.elements.canonical import MAX_BYTES, check_together, elements_of
 from narval.runtime.home.found_files import BACKUPS, names_in
 from narval.runtime.system.logins import login
 
@@ -212,7 +212,11 @@ def read(claim: Claim) -> tuple[list[bytes], str]:
     Raises ElementError.
     """
     found = contents(claim)
-    return (elements_of(found[0]), login(found[1].st_uid)) if found is not None else ([], "")
+    if found is None:
+        return [], ""
+    elements = elements_of(found[0])
+    check_together(elements)
+    return elements, login(found[1].st_uid)
 
 
 def _shown(path: str) -> str:
