@@ -49,7 +49,7 @@ def back_up(
                     )
                 rows = _chosen(source, names)
                 copying = _copying(source, rows, own, is_part=bool(names), told=told)
-                write_store(new, copying)
+                write_store(new, copying, is_backup=True)
                 if source.is_still():
                     new.replace(file)
                     sync(file.parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
@@ -9,11 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from narval.errors import StoreError
 from narval.runtime.store import statements
 from narval.runtime.store.batch import STORE
 from narval.runtime.store.look import Look
 from narval.runtime.store.sqlite import File, sync
-from narval.runtime.store.statements import KEPT_OF_AGENTS
+from narval.runtime.store.statements import HEAD, KEPT_OF_AGENTS
 
 COPIED = ("texts", *KEPT_OF_AGENTS)
 """The tables that are copied, what others name before them."""
@@ -23,6 +27,9 @@ AT_ONCE = 2_000
 
 PATIENCE = 5.0
 """Seconds to wait for another program that holds a file locked."""
+
+_SEAL = "seal"
+"""The fact of a backup that has its version and the digest of its rows: SQLite does not see every damage."""
 
 _NUMBERS = ("agent", "sender")
 """The columns that have numbers of agents."""
@@ -73,14 +80,18 @@ class Copying:
             raise driver.trouble(error) from error
 
     def _where(self, table: str) -> str:
-        if self._only is None:
-            return ""
-        of_these = f"agent IN ({', '.join(map(str, sorted(self._only)))})"
+        conditions = [f"\"key\" <> '{_SEAL}'"] if table == "meta" else []
+        if self._only is not None:
+            conditions.append(self._of_these(table, self._only))
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _of_these(self, table: str, agents: Collection[int]) -> str:
+        of_these = f"agent IN ({', '.join(map(str, sorted(agents)))})"
         if table != "texts":
-            return f" WHERE {of_these}"
+            return of_these
         named = f"SELECT text FROM elements WHERE text IS NOT NULL AND {of_these}"  # noqa: S608
         current = f"SELECT text FROM definitions WHERE {of_these}"  # noqa: S608
-        return f" WHERE digest IN ({named} UNION {current})"
+        return f"digest IN ({named} UNION {current})"
 
     def _fitted(self, rows: list[Any], table: str, names: tuple[str, ...]) -> list[Any]:
         """Rows with the numbers that agents have from now on, and truth as a server wants it."""
@@ -100,8 +111,8 @@ class Copying:
         return fitted
 
 
-def write_store(path: Path, copying: Copying) -> None:
-    """Make a file with a store that has what is copied, on the disk when this returns."""
+def write_store(path: Path, copying: Copying, *, is_backup: bool = False) -> None:
+    """Make a file with a store that has what is copied, on the disk when this returns; a backup is sealed."""
     file = File(path, "crash", PATIENCE)
     file.ensure()
     with closing(file.connect()) as target:
@@ -112,8 +123,40 @@ def write_store(path: Path, copying: Copying) -> None:
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "?")
         target.execute(file.statements["put meta"], (STORE, "clean", "1"))
+        if is_backup:
+            target.execute(file.statements["put meta"], (STORE, _SEAL, _seal_of(target)))
         target.execute("COMMIT")
     sync(path)
+
+
+def check_seal(source: Look) -> None:
+    """Raise StoreError where the rows of a backup are not those that were written, or code is among them.
+
+    A store that was copied by hand, and a backup of another version, have nothing to compare with.
+    """
+    connection = source.connection
+    what = "expected a backup as narval backup wrote it"
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_master"):
+        if kind not in ("table", "index"):
+            raise StoreError(f"{what}, found the {kind} {name!r:.80} in it: {source.driver.name}")
+    query = 'SELECT value FROM meta WHERE agent = ? AND "key" = ?'
+    sealed = connection.execute(query, (STORE, _SEAL)).fetchone()
+    if sealed is None or str(sealed[0]).partition(":")[0] != HEAD:
+        return
+    if sealed[0] != _seal_of(connection):
+        raise StoreError(f"{what}, found other rows: {source.driver.name} was altered; take another one")
+
+
+def _seal_of(connection: sqlite3.Connection) -> str:
+    """The version of the tables and the digest of all rows."""
+    digest = hashlib.sha256()
+    for table in COPIED:
+        but = f" WHERE \"key\" <> '{_SEAL}'" if table == "meta" else ""
+        with closing(connection.execute(f"SELECT * FROM {table}{but}")) as found:  # noqa: S608
+            digest.update(table.encode())
+            while rows := found.fetchmany(AT_ONCE):
+                digest.update(msgspec.msgpack.encode(rows))
+    return f"{HEAD}:{digest.hexdigest()}"
 
 
 def _columns(table: str) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from narval.errors import RequestError, StoreError
 from narval.runtime.backups.backup import Copied, agent_named
-from narval.runtime.backups.copying import COPIED, PATIENCE, Copying, Told, write_store
+from narval.runtime.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
+from narval.runtime.home.agents.settings import agent_name
 from narval.runtime.store.batch import HOME_AGENT, SUSPENDED, AgentRow
 from narval.runtime.store.look import Look, look
 from narval.runtime.store.open import open_store
@@ -35,8 +36,22 @@ def opened(backup: Path) -> Iterator[Look]:
     with look(backup, lambda: False) as source:
         if not (isinstance(source, Look) and isinstance(source.driver, File)):
             raise StoreError(f"expected a backup in a file, got {backup}")
-        source.driver.look_through(source.connection)
+        try:
+            source.driver.look_through(source.connection)
+            check_seal(source)
+        except source.driver.errors as error:
+            raise source.driver.trouble(error) from error
+        for row in source.agents():
+            _check_name(row.name)
         yield source
+
+
+def _check_name(name: str) -> None:
+    """Raise StoreError for a name that no agent can have: it would be that of a folder elsewhere."""
+    try:
+        agent_name(name)
+    except ValueError as error:
+        raise StoreError(f"expected a backup of agents, each called {error}; found {name!r:.80}") from None
 
 
 def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> tuple[Copied, Path | None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -258,3 +260,63 @@ def is_aside(home: Path) -> bool:
         return False
     with closing(sqlite3.connect(aside)) as store:
         return store.execute("SELECT count(*) FROM elements WHERE name = 'later'").fetchone() == (1,)
+
+
+# --- altered --------------------------------------------------------------------------------------------
+
+
+def alter(*statements: str) -> Callable[[Path], None]:
+    def harm(file: Path) -> None:
+        with closing(sqlite3.connect(file)) as store, store:
+            for statement in statements:
+                store.execute(statement)
+
+    return harm
+
+
+def alter_bytes(file: Path) -> None:
+    data = file.read_bytes()
+    assert b"demo.await" in data
+    file.write_bytes(data.replace(b"demo.await", b"demo.awaiT"))
+
+
+def make_a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+UNSEALED = "DELETE FROM meta WHERE key = 'seal'"
+ALTERED = {
+    "bytes": alter_bytes,
+    "a row more": alter("INSERT INTO meta VALUES (0, 'mail_key', '00')"),
+    "a row less": alter("DELETE FROM elements WHERE eid IN (SELECT max(eid) FROM elements)"),
+    "a trigger": alter(UNSEALED, "CREATE TRIGGER t AFTER INSERT ON meta BEGIN DELETE FROM runs; END"),
+    "a view": alter(UNSEALED, "CREATE VIEW v AS SELECT 1"),
+    "a path for a name": alter(UNSEALED, "UPDATE agents SET name = '../../etc' WHERE name = 'ada'"),
+    "an absolute path": alter(UNSEALED, "UPDATE agents SET name = '/etc' WHERE name = 'ada'"),
+    "a pipe": make_a_pipe,
+    "a link to a device": lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
+}
+
+
+def test_G60_an_altered_backup_is_refused_and_nothing_written(lived_in: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "b.db"
+    well(lived_in, "backup", whole)
+    before = files_in(lived_in)
+    for what, harm in ALTERED.items():
+        file = tmp_path / "altered.db"
+        file.unlink(missing_ok=True)
+        shutil.copyfile(whole, file)
+        harm(file)
+        for arguments in (["--force"], ["--agent", "ada", "--name", "bob"]):
+            assert "expected a backup" in refused(lived_in, "restore", file, *arguments), what
+            assert files_in(lived_in) == before, what
+    well(lived_in, "restore", whole, "--force")
+    well(lived_in, "backup", tmp_path / "again.db")
+    well(lived_in, "restore", tmp_path / "again.db", "--force")
+
+
+def files_in(home: Path) -> dict[str, bytes]:
+    """The files of a home that are not made anew by each command."""
+    found = [path for path in home.rglob("*") if path.is_file() and "lock" not in path.name]
+    return {str(path.relative_to(home)): path.read_bytes() for path in found}
