@@ -10,6 +10,7 @@ import pytest
 import narval
 from narval.errors import ElementError
 from narval.memory.elements.canonical import MAX_STARTED, MAX_TOGETHER, MAX_WITHIN
+from narval.runtime.daemon.dropped.drop_folder import Claim, read
 from narval.surfaces.python.agent import Agent
 
 RECIPE = """<recipe group="g" name="one" start_step="a" end_step="a">
@@ -56,3 +57,11 @@ def test_as_much_as_a_turn_takes_is_taken(agent: Agent) -> None:
     agent.add_all([f"<memory>{PLAN * 100}{'<note/>' * 1_000}</memory>"])
     agent.add(f"<list>{'<a/>' * MAX_WITHIN}</list>")
     assert len(agent.memory("note")) == 1_000
+
+
+def test_a_file_of_an_inbox_is_bound_as_a_request_is(tmp_path: Path) -> None:
+    file = tmp_path / "many.xml"
+    for document, message in TOO_MANY.values():
+        file.write_text(document)
+        with pytest.raises(ElementError, match=message):
+            read(Claim(1, "many.xml", file))

@@ -16,6 +16,9 @@ from narval.operations.text import clean
 ROOM = 24 * 1024 * 1024
 """Bytes of documents that go into one request, of which all are added or none."""
 
+MOST = 2_000
+"""Documents that go into one request: so many may begin a run each."""
+
 CHUNK = 1024 * 1024
 
 PATIENCE = 1.0
@@ -91,7 +94,7 @@ def batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for document in documents:
-        if batch and size + len(document) > ROOM:
+        if batch and (size + len(document) > ROOM or len(batch) == MOST):
             yield batch
             batch, size = [], 0
         batch.append(document)

@@ -131,8 +131,8 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
     """Add elements to memory, and print their eids.
 
     Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. When
-    one element is refused, none is added. Only where the files have more than 24 MB together, they are added
-    some at a time. With --replace the element EID is outdated by the new one.
+    one element is refused, none is added. Only more than 2,000 files, or files that have more than 24 MB
+    together, are added some at a time. With --replace the element EID is outdated by the new one.
     """
     eids: list[int] = []
     asked: dict[str, Any] = {} if replace is None else {"replace": replace}

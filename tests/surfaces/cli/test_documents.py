@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from narval.errors import ElementError
+from narval.memory.elements.canonical import MAX_STARTED
 from narval.surfaces.cli import documents
 from narval.surfaces.cli.documents import Progress, batches, documents_of
 
@@ -52,3 +53,8 @@ def test_a_document_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest
     with pytest.raises(ElementError, match="<stdin>"):
         documents_of([endless])
     assert endless.tell() <= documents.ROOM + 1
+
+
+def test_so_many_documents_go_into_one_request_as_may_begin_a_run_each() -> None:
+    sizes = [len(batch) for batch in batches([b"<a/>"] * (2 * MAX_STARTED + 1))]
+    assert sizes == [MAX_STARTED, MAX_STARTED, 1]
