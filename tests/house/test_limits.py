@@ -18,6 +18,9 @@ METHODS_ALLOWED: dict[str, str] = {"AnyMemory": "it answers every question of a 
 ATTRIBUTES_ALLOWED: dict[str, str] = {"Token": "plain data that the code of processes reads (section 8)"}
 """Classes whose `__init__` sets more attributes, and why."""
 
+FOLDERS_ALLOWED: dict[str, str] = {"runtime/home": "what a home's files are, each kind of them in a room"}
+"""Folders with more rooms, and why."""
+
 CLASSES_ALLOWED: dict[str, str] = {}
 """Classes with more lines, and why."""
 
@@ -50,7 +53,9 @@ def test_no_folder_has_too_many_rooms() -> None:
         for folder in folders
     }
     assert {
-        str(folder.relative_to(PACKAGE)): count for folder, count in rooms.items() if count > FOLDER
+        name: count
+        for folder, count in rooms.items()
+        if count > FOLDER and (name := str(folder.relative_to(PACKAGE))) not in FOLDERS_ALLOWED
     } == {}
 
 

@@ -62,7 +62,7 @@ class SchemaTrials:
         """Have children try the schemas in order: each child ends at the first that takes too much time."""
         left = list(schemas)
         while left:
-            outcomes, status = _tried([schemas[key] for key in left])
+            outcomes, status = tried_by_child([schemas[key] for key in left])
             told = [_MEMORY if byte == ord(_TOO_LARGE) else "" for byte in outcomes]
             if len(told) < len(left):
                 told.append(_TIME if status == -signal.SIGPROF else f"{_ENDED} (status {status}); {_CURE}")
@@ -83,8 +83,8 @@ def _digest(schema: SchemaText) -> str:
     return hashlib.sha256(text).hexdigest() + suffix
 
 
-def _tried(schemas: Sequence[SchemaText]) -> tuple[bytes, int]:
-    """What a child says of schemas, a byte for each, and how it ended."""
+def tried_by_child(schemas: Sequence[SchemaText]) -> tuple[bytes, int]:
+    """The answer of a child about schemas, a byte for each, and its exit status."""
     child = subprocess.run(
         [sys.executable, "-m", __name__],
         input=msgspec.msgpack.encode(schemas),

@@ -39,7 +39,7 @@ _NOT_PUBLIC = [
         "3fff::/20",  # documentation
     )
 ]
-"""What is not of the public internet, though `ipaddress` says so in some version of Python, or in all."""
+"""Networks that are not of the public internet, though `ipaddress` of some Python, or of all, says so."""
 _ENCODINGS = ("gzip", "x-gzip", "deflate")
 _LETS_IN = frozenset({"authorization", "cookie", "proxy-authorization"})
 """The headers that go to no other place, whoever sets them."""

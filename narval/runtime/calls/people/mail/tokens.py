@@ -19,7 +19,7 @@ KEY = "mail_key"
 """The fact of the store that has the key of an agent, in hexadecimal."""
 
 _BREAK = rb"(?:(?:[\s>|]|&gt;|&#1[03];){1,80}+)?+"
-"""Where a mail program may have broken a token: blanks and line ends, and signs of quotation after them."""
+"""The bytes at which a mail program broke a token: blanks, line ends, signs of quotation after them."""
 
 
 def _letters(count: int) -> bytes:
