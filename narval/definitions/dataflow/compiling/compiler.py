@@ -223,9 +223,9 @@ class _PlanCompiler:
                     yield written
 
     def graph(self) -> DataflowGraph | None:
-        """The graph; None of a plan with faults, or with calls of what is not known."""
-        conditions = self._conditions
-        if self.faults or conditions is None or any(found.operator is None for found in self.matches):
+        """The graph; None of a plan with faults, of syntax too, or with calls of what is not known."""
+        conditions, is_faulty = self._conditions, self.faults or self._source.syntax.partial
+        if is_faulty or conditions is None or any(found.operator is None for found in self.matches):
             return None
         return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called, conditions)
 
