@@ -10,10 +10,12 @@ from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system import regular_file
 from narval.simulation.parser import is_scenario, read_scenario
 from narval.simulation.scenario import Scenario
 from narval.simulation.simulated_home import SimulatedHome, simulated_home
-from narval.source.text import MAX_BYTES, Source
+from narval.source.text import Source
 
 SUFFIX = ".xml"
 
@@ -53,7 +55,13 @@ def name_in(home: Home, path: Path) -> str:
 
 def read_file(here: SimulatedHome, path: Path) -> Scenario:
     """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
-    return read_scenario(_source(here.home, path), here.known)
+    source = _source(here.home, path)
+    try:
+        return read_scenario(source, here.known)
+    except DefinitionError:
+        raise
+    except Exception as error:
+        raise DefinitionError([unexpected(source.path, error)]) from error
 
 
 def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
@@ -81,9 +89,7 @@ def _source(home: Home | None, path: Path) -> Source:
     resolved, shown = path.resolve(), str(path)
     if home is not None and resolved.is_relative_to(home.path.resolve()):
         shown = str(resolved.relative_to(home.path.resolve()))
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DefinitionError([Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes")])
-        return Source(shown, path.read_bytes())
-    except OSError as error:
-        raise DefinitionError([Fault(shown, 1, 1, f"cannot be read: {error.strerror}")]) from None
+    read = regular_file.read_file(path, shown)
+    if isinstance(read, Fault):
+        raise DefinitionError([read])
+    return read

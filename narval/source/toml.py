@@ -36,6 +36,8 @@ class TomlText:
             raise _syntax_error(source, str(error)) from None
         except RecursionError:
             raise source.error("values are nested too deep") from None
+        except ValueError as error:  # a number of more digits than Python reads
+            raise source.error(f"not TOML: {error}") from None
 
     @cached_property
     def _places(self) -> dict[Path, Place]:

@@ -26,6 +26,7 @@ from narval.definitions.work.definition import (
 from narval.definitions.work.fields import FormField
 from narval.definitions.work.form import fields_of
 from narval.definitions.work.vocabulary import WORDS
+from narval.errors import PatternError
 from narval.memory.elements.element import local_name
 from narval.source.text import Source
 from narval.source.xml import XmlNode
@@ -129,7 +130,10 @@ class _WorkBuilder:
             message = f"work has one answer, and so one output, found another on line {declared[0].node.line}"
             self._reading.fault(extra, message)
         for output, entry in zip(prototype.outputs[:1], declared, strict=False):
-            names = output.condition.names if any(entry.of("match")) else {""}
+            try:
+                names = output.condition.names if any(entry.of("match")) else {""}
+            except PatternError:  # the fault of its match is noted already
+                continue
             if names is None or len(names) != 1:
                 message = "output: expected a match of one name, such as <match>decision</match>"
                 self._reading.fault(entry, message)

@@ -23,7 +23,7 @@ from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.replay import definition_of, state_of
 from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.found_files import read_file
+from narval.runtime.system.regular_file import read_file
 from narval.runtime.system.time_slice import TimeSlice
 
 DATES = 20

@@ -24,6 +24,7 @@ from narval.runtime.home.found_files import MODULES, RECIPES, is_ours
 from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.module_text import FIRST
 from narval.runtime.home.shipped import EXAMPLES, shipped
+from narval.runtime.system.regular_file import read_regular
 from narval.source.text import SHIPPED
 
 HOUSEHOLD = f"{EXAMPLES}/household"
@@ -163,7 +164,7 @@ def _compared(root: Path, ours: Mapping[str, Path], theirs: Mapping[str, Path]) 
 
 def _lines(file: Path | None) -> list[str]:
     try:
-        data = b"" if file is None else file.read_bytes()
+        data = b"" if file is None else read_regular(file)
     except OSError as error:
         raise SurroundingsError(f"{file} cannot be read: {error.strerror}") from error
     return [line.decode("utf-8", "backslashreplace") for line in data.splitlines(keepends=True)]

@@ -26,7 +26,7 @@ from narval.runtime.home.agents.folders import (
     unfollowed,
 )
 from narval.runtime.home.agents.followed import read_followed
-from narval.runtime.home.found_files import files_of, is_module, read_file
+from narval.runtime.home.found_files import files_of, is_module
 from narval.runtime.home.home import Home
 from narval.runtime.home.loaded import parse_file
 from narval.runtime.home.loader import Loaded, Loader
@@ -34,9 +34,11 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings, parse_settings, read_settings
+from narval.runtime.home.unexpected import unexpected
 from narval.runtime.store.open import look_into
 from narval.runtime.store.shared.drivers import driver_of
 from narval.runtime.system.cgroup import obstacle
+from narval.runtime.system.regular_file import read_file, read_source
 from narval.source.text import Source
 from narval.source.toml import TomlText
 
@@ -95,14 +97,14 @@ def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
     try:
         driver_of(settings.store, "crash", 0.0).close()
     except StoreError as error:
-        place = TomlText(Source(FILE, (home.path / FILE).read_bytes())).value("store")
+        place = TomlText(read_source(home.path / FILE, FILE)).value("store")
         yield Fault(FILE, *place, f"store: {error}")
 
 
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
     """Warnings about language models, where there is no work by which somebody is asked after an answer."""
     for name in models:
-        place = TomlText(Source(FILE, (home.path / FILE).read_bytes())).key("models", name)
+        place = TomlText(read_source(home.path / FILE, FILE)).key("models", name)
         why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
         message = f"models.{name}: {why}; take what ships: narval take recipes/model.xml"
         yield Fault(FILE, *place, message, warning=True)
@@ -193,11 +195,24 @@ def _is_well_written(file: Path) -> bool:
 def _warnings(
     definitions: Iterable[Definition], library: Library, people: Directory | None, writes: bool
 ) -> list[Fault]:
+    """Warnings about definitions of a library; a definition over which narval fails costs itself alone."""
+    definitions = list(definitions)
+    try:
+        return _doubtful(definitions, library, people, writes)
+    except Exception as error:
+        if len(definitions) == 1:
+            return [unexpected(definitions[0].path, error)]
+        return [fault for one in definitions for fault in _warnings([one], library, people, writes)]
+
+
+def _doubtful(
+    definitions: list[Definition], library: Library, people: Directory | None, writes: bool
+) -> list[Fault]:
     """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
     cannot be kept on this system (A19), about calls at other agents without a time limit (G35), and about the
     people whom they ask, whom a home `writes` to if it has a server (P14).
     """
-    definitions, now = list(definitions), time.time()
+    now = time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
     unkept = f"processes: no daemon can keep this limit here: {obstacle()}" if limiting else ""
     limits = [

@@ -19,7 +19,7 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings, read_settings
-from narval.source.text import Source
+from narval.runtime.system.regular_file import read_source
 from narval.source.xml import read_xml
 
 SECONDS = 10.0
@@ -112,7 +112,7 @@ def _explorable(library: Library) -> Iterator[Definition]:
 def _placed(found: Iterable[Finding], path: Path) -> Iterator[Finding]:
     """The findings with the columns at which their parts stand in the file."""
     try:
-        root = read_xml(Source(str(path), path.read_bytes()))
+        root = read_xml(read_source(path, str(path)))
     except (OSError, DefinitionError):
         yield from found
         return

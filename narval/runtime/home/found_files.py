@@ -9,7 +9,8 @@ from pathlib import Path
 from narval.definitions.kinds import suffixes
 from narval.errors import Fault
 from narval.runtime.home.module_text import FIRST, ModuleText
-from narval.source.text import MAX_BYTES, Source
+from narval.runtime.system.regular_file import read_file
+from narval.source.text import Source
 
 RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
@@ -70,17 +71,6 @@ class FoundFiles:
         return read_file(path, shown)
 
 
-def read_file(path: Path, shown: str) -> Source | Fault:
-    """A file that may hold definitions, or the reason for which it cannot be read."""
-    try:
-        if (size := path.stat().st_size) > MAX_BYTES:
-            return Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes, found {size:,}")
-        return Source(shown, path.read_bytes())
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        return Fault(shown[:200], 1, 1, f"cannot be read: {reason}")
-
-
 def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
     """The modules in a folder, and their names for people: files, and folders that hold any."""
     for name in names_in(folder):
@@ -90,8 +80,8 @@ def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
 
 
 def is_module(path: Path) -> bool:
-    """True of a Python file, and of a folder that holds any."""
-    return "." not in path.name and bool(_files_in(path)) if path.is_dir() else path.suffix == ".py"
+    """True of what is called as a Python file, and of a folder that holds any."""
+    return path.suffix == ".py" or ("." not in path.name and path.is_dir() and bool(_files_in(path)))
 
 
 def read_module(path: Path, shown: str, read: Reader = read_file) -> ModuleText:
@@ -117,7 +107,7 @@ def files_of(path: Path) -> list[Path]:
     """The files in a folder, sorted, a folder that is a module as such; a file stands for itself."""
     if not path.is_dir() or (path / FIRST).is_file():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.is_file())
+    found = sorted(file for file in path.rglob("*") if not file.is_dir())
     modules = {file.parent for file in found if file.name == FIRST}
     whole = [folder for folder in sorted(modules) if modules.isdisjoint(folder.parents)]
     return [*whole, *(file for file in found if modules.isdisjoint(file.parents))]
@@ -136,6 +126,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _walk(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """All that is called as what is wanted; a folder that is has nothing else in it to be looked for."""
     for at, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if is_ours(name)]
-        yield from (Path(at, name) for name in names if is_wanted(name))
+        yield from (Path(at, name) for name in (*folders, *names) if is_wanted(name))
+        folders[:] = [name for name in folders if is_ours(name) and not is_wanted(name)]

@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
+from narval.runtime.system.regular_file import read_regular
 
 PARTS = ("etc", "recipes", "modules", "data")
 """The folders that make a folder a home; each may be missing, not all."""
@@ -97,7 +98,7 @@ class Home:
         import tomllib  # a command that shows no moment need not read them
 
         with suppress(OSError, ValueError):
-            named = tomllib.loads(self.settings.read_text("utf-8")).get("timezone")
+            named = tomllib.loads(read_regular(self.settings).decode()).get("timezone")
             return named if isinstance(named, str) else ""
         return ""
 

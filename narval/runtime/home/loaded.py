@@ -14,11 +14,13 @@ import msgspec
 from narval.definitions.kinds import compose, parse, suffix_of
 from narval.definitions.library import Definition, Library, Parsed, Reference, check_targets
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.found_files import is_module, read_file, read_module
+from narval.runtime.home.found_files import is_module, read_module
 from narval.runtime.home.module_text import FIRST, ModuleText
 from narval.runtime.home.modules import Lease, Module, ModulePackage, ModuleVersions
 from narval.runtime.home.shipped import is_shipped, shipped_modules, unloaded
+from narval.runtime.home.unexpected import unexpected
 from narval.runtime.scripts.checks import faults_of_scripts
+from narval.runtime.system.regular_file import read_file
 from narval.source.text import Source
 from narval.source.xml import read_xml
 
@@ -143,6 +145,8 @@ def parse_file(source: Source) -> Parsed:
         return parsed._replace(faults=tuple(sorted({*parsed.faults, *mistakes})))
     except DefinitionError as error:
         return Parsed((), faults=error.faults)
+    except Exception as error:
+        return Parsed((), faults=(unexpected(source.path, error),))
 
 
 def _path_of(text: str | Path) -> Path | None:

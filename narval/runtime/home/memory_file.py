@@ -17,6 +17,8 @@ from narval.memory.elements.element import Element, Tree, identity, local_name
 from narval.memory.patterns.pattern import condition
 from narval.runtime.home.agents.settings import AgentSettings, usable
 from narval.runtime.home.schemas import Schemas
+from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.regular_file import read_source
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
 
@@ -43,7 +45,7 @@ def read_memory(
     agent (G16). `shown` is the path of the file for people.
     """
     try:
-        source = Source(shown, path.read_bytes())
+        source = read_source(path, shown)
         root = read_xml(source)
         faults = [*_faults(root, source, schemas), *_over_limit(root, source, limits)]
         if library is not None:
@@ -52,12 +54,12 @@ def read_memory(
         return (None, faults) if faults else (elements_of(source.data), [])
     except FileNotFoundError:
         return [], []
-    except OSError as error:
-        return None, [Fault(shown, 1, 1, f"cannot be read: {error.strerror}")]
     except DefinitionError as error:
         return None, list(error.faults)
     except ElementError as error:
         return None, [Fault(shown, error.line, error.column, error.message)]
+    except Exception as error:
+        return None, [unexpected(shown, error)]
 
 
 def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:

@@ -15,7 +15,9 @@ from narval.definitions.people.directory import Approval, Away, Directory, Perso
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, PatternError, SettingsError
 from narval.memory.patterns.pattern import compile_pattern
+from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.logins import login
+from narval.runtime.system.regular_file import read_source
 from narval.source.text import Source
 from narval.source.toml import TomlText
 
@@ -49,30 +51,29 @@ def load_people(home: Path | None) -> Directory:
 def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
     """The directory of a home, or all that is wrong with its file."""
     try:
-        data = (home / PEOPLE_FILE).read_bytes() if home is not None else None
+        source = read_source(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
     except FileNotFoundError:
-        data = None
-    except OSError as error:
-        return None, [Fault(PEOPLE_FILE, 1, 1, f"cannot be read: {error.strerror}")]
-    if data is None:
-        return Directory.of_owner(_owner(home)), []
-    return parse_people(Source(PEOPLE_FILE, data))
+        source = None
+    except DefinitionError as error:
+        return None, list(error.faults)
+    return (Directory.of_owner(_owner(home)), []) if source is None else parse_people(source)
 
 
 def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:
     """The directory that a text of TOML holds, or all that is wrong with it."""
     try:
-        text = TomlText(source)
+        reading = _Reading(TomlText(source))
+        directory = reading.directory()
     except DefinitionError as error:
         return None, list(error.faults)
-    reading = _Reading(text)
-    directory = reading.directory()
+    except Exception as error:
+        return None, [unexpected(source.path, error)]
     return (None, sorted(set(reading.faults))) if reading.faults else (directory, [])
 
 
 def place_of_rule(home: Path, position: int) -> tuple[int, int]:
     """The line and column of the rule of a home at a position in its file."""
-    return TomlText(Source(PEOPLE_FILE, (home / PEOPLE_FILE).read_bytes())).key("approval", position)
+    return TomlText(read_source(home / PEOPLE_FILE, PEOPLE_FILE)).key("approval", position)
 
 
 def _owner(home: Path | None) -> str:

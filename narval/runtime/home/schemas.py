@@ -22,6 +22,8 @@ from narval.memory.elements.canonical import parse_untrusted, roots_of
 from narval.memory.elements.element import parse
 from narval.runtime.home.found_files import names_in
 from narval.runtime.home.schema_trial import SchemaText, SchemaTrials, compiled
+from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.regular_file import read_file
 
 SHOWN = "etc/schemas"
 SUFFIXES = (".rng", ".dtd")
@@ -132,6 +134,8 @@ class Schemas:
             return Fault(shown, max(error.line, 1), max(error.column, 1), error.message)
         except OSError as error:
             return Fault(shown, 1, 1, f"cannot be tried in a program of its own: {error.strerror}")
+        except Exception as error:
+            return unexpected(shown, error)
 
     def _all_texts(self) -> Iterator[SchemaText]:
         """The texts of all files, with the versions to fall back on."""
@@ -151,14 +155,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _text(path: Path, shown: str) -> bytes | Fault:
     """The content of a file of the folder, or the fault that it cannot be read."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES or not path.is_file():
-            found = f"{size:,}" if path.is_file() else "no file"
-            return Fault(shown, 1, 1, f"expected at most {MAX_BYTES:,} bytes, found {found}")
-        return path.read_bytes()
-    except OSError as error:
-        return Fault(shown, 1, 1, f"cannot be read: {error.strerror}")
+    read = read_file(path, shown, MAX_BYTES)
+    return read if isinstance(read, Fault) else read.data
 
 
 _TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")

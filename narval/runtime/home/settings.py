@@ -30,6 +30,7 @@ from narval.runtime.home.toml import (
     text,
     zone,
 )
+from narval.runtime.home.unexpected import unexpected
 from narval.source.text import Source
 
 FILE = "etc/narval.toml"
@@ -204,6 +205,13 @@ def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None
 
 
 def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
+    try:
+        return _checked(file, home)
+    except Exception as error:
+        return None, [unexpected(FILE, error)]
+
+
+def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     values = file.read(READERS)
     own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None

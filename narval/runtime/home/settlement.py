@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from narval.definitions.kinds import KINDS, compose
-from narval.definitions.library import Definition, Library, Parsed, check_targets
+from narval.definitions.library import Definition, Library, Parsed, Reference, check_targets
 from narval.errors import Fault
 from narval.runtime.home.agents.collections import folder_of
 from narval.runtime.home.modules import Imported
 from narval.runtime.home.shipped import unloaded
+from narval.runtime.home.unexpected import unexpected
 
 
 class Settlement:
@@ -46,11 +47,11 @@ class Settlement:
         self._refuse_doubles()
         own = set(self.faults)
         while True:
-            library, misfits = compose(self._incomplete())
+            library, misfits = self._composed()
             broken = self._broken_files()
             new = {
                 path: [
-                    *check_targets(parsed.references, library, broken, unloaded),
+                    *_checked(path, parsed.references, library, broken),
                     *(fault for fault in misfits if fault.path == path),
                 ]
                 for path, parsed in self._read.items()
@@ -69,13 +70,37 @@ class Settlement:
                 if (reference.kind, reference.target) not in parsed.names
                 or seen.get(reference.kind, reference.target) is not None
             ]
-            self.faults[path] += check_targets(references, seen, self._broken_files(), unloaded)
+            self.faults[path] += _checked(path, references, seen, self._broken_files())
         return _reuse(library, self._before)
 
-    def _incomplete(self) -> Library:
+    def _composed(self) -> tuple[Library, list[Fault]]:
+        """The library with definitions made whole of others; a file over which that fails is left out."""
+        while True:
+            try:
+                return compose(self._incomplete())
+            except Exception as error:
+                path = self._first_failing()
+                if path is None:
+                    raise
+                self.faults[path] = [unexpected(path, error)]
+
+    def _first_failing(self) -> str | None:
+        """The first of the files with which those before it cannot be composed any more."""
+        without = [path for path in self._read if path not in self.faults]
+        while without:
+            path = without.pop(0)
+            try:
+                compose(self._incomplete(without))
+            except Exception:
+                return path
+        return None
+
+    def _incomplete(self, without: Collection[str] = ()) -> Library:
+        """All that is left, but for some files, as it is written."""
         definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
-            definitions += self._last_good(path) if path in self.faults else parsed.definitions
+            if path not in without:
+                definitions += self._last_good(path) if path in self.faults else parsed.definitions
         return Library(definitions)
 
     def _broken_files(self) -> dict[tuple[str, str], str]:
@@ -101,6 +126,16 @@ class Settlement:
                     faults.append(_again(definition, other))
                     if folder_of(path) != folder_of(other.path):
                         self._told.append(_again(other, definition))
+
+
+def _checked(
+    path: str, references: Iterable[Reference], library: Library, broken: Mapping[tuple[str, str], str]
+) -> list[Fault]:
+    """The faults of what a file names."""
+    try:
+        return check_targets(references, library, broken, unloaded)
+    except Exception as error:
+        return [unexpected(path, error)]
 
 
 def _again(definition: Definition, other: Definition) -> Fault:

@@ -10,6 +10,8 @@ from typing import Any
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
+from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.regular_file import read_source
 from narval.source.secrets import without_secrets
 from narval.source.text import Source
 from narval.source.toml import Path as Inner
@@ -31,6 +33,7 @@ class TomlFile:
     """A text of TOML: its `table`, and the faults found in it so far."""
 
     def __init__(self, source: Source) -> None:
+        self.shown = source.path
         self.faults: list[Fault] = []
         self.table: Mapping[str, Any] = {}
         self._text: TomlText | None = None
@@ -39,17 +42,19 @@ class TomlFile:
             self.table = self._text.table
         except DefinitionError as error:
             self.faults += error.faults
+        except Exception as error:
+            self.faults.append(unexpected(source.path, error))
 
     @classmethod
     def of(cls, path: Path, shown: str) -> TomlFile:
         """A file, or an empty text where there is none."""
         try:
-            return cls(Source(shown, path.read_bytes()))
+            return cls(read_source(path, shown))
         except FileNotFoundError:
             return cls(Source(shown, b""))
-        except OSError as error:
+        except DefinitionError as error:
             file = cls(Source(shown, b""))
-            file.faults.append(Fault(shown, 1, 1, f"cannot be read: {error.strerror}"))
+            file.faults += error.faults
             return file
 
     def read(self, readers: Mapping[str, Reader], *within: str) -> dict[str, Any]:

@@ -218,7 +218,10 @@ def test_all_faults_are_reported_at_once_and_raised_together(tmp_path: Path) -> 
 
 def test_settings_that_cannot_be_read_are_a_fault(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir(parents=True)
-    assert read_settings(tmp_path) == (None, [Fault(FILE, 1, 1, "cannot be read: Is a directory")])
+    assert read_settings(tmp_path) == (
+        None,
+        [Fault(FILE, 1, 1, "expected a file, found a folder; move it away, or rename it")],
+    )
 
 
 def test_the_limits_of_the_executor() -> None:

@@ -23,6 +23,7 @@ from narval.errors import ElementError, SurroundingsError
 from narval.memory.elements.canonical import MAX_BYTES, check_together, elements_of
 from narval.runtime.home.found_files import BACKUPS, names_in
 from narval.runtime.system.logins import login
+from narval.runtime.system.regular_file import kind_of
 
 log = logging.getLogger("narval.inbox")
 
@@ -194,7 +195,7 @@ def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise ElementError("invalid", f"expected a file, found {_kind_of(found.st_mode)}")
+        raise ElementError("invalid", f"expected a file, found {kind_of(found.st_mode)}")
     if found.st_size > most:
         raise ElementError(
             "too-large", f"expected at most {most:,} bytes, found {found.st_size:,}; divide it"
@@ -223,16 +224,6 @@ def _shown(path: str) -> str:
     """A path in characters that can be written down, on one line."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-
-
-def _kind_of(mode: int) -> str:
-    kinds = (
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISLNK, "a link; put the file itself here"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-    )
-    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
 
 
 def _is_finished(name: str) -> bool:

@@ -42,6 +42,7 @@ from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.sending import send_from_outside
 from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
+from narval.runtime.system.regular_file import read_regular
 from narval.runtime.system.time_slice import TimeSlice
 
 log = logging.getLogger("narval.inbox")
@@ -114,7 +115,7 @@ class Inbox:
         for position, xml in enumerate(elements):
             refusal = schemas.refusal(xml)
             if refusal is not None:
-                document = await asyncio.to_thread(claim.path.read_bytes)
+                document = await asyncio.to_thread(read_regular, claim.path)
                 fault = schemas.refusal_in(document, position)
                 reason, line, column = (fault.message, fault.line, fault.column) if fault else (refusal, 1, 1)
                 raise ElementError("invalid", f"refused by its schema: {reason}", line, column)

@@ -16,11 +16,12 @@ import msgspec
 
 from narval.definitions.kinds import suffixes
 from narval.errors import Fault, UnreadableError
-from narval.runtime.home.found_files import MODULES, RECIPES, FoundFiles, is_ours, names_in, read_file
+from narval.runtime.home.found_files import MODULES, RECIPES, FoundFiles, is_ours, names_in
 from narval.runtime.home.memory_file import SHOWN as MEMORY
 from narval.runtime.home.module_text import FIRST
 from narval.runtime.home.schemas import SHOWN as SCHEMAS
 from narval.runtime.home.schemas import SUFFIXES
+from narval.runtime.system.regular_file import read_file
 from narval.source.text import Source
 
 MOST_FILES = 5_000
@@ -134,5 +135,5 @@ def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
         real = Path(os.path.realpath(folder / name))
         if not real.is_relative_to(inside):
             yield Fault(name, 1, 1, "this link leads out of the folder; put a copy here instead")
-        elif real.is_file():
+        else:
             yield read_file(real, name)

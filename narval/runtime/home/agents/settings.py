@@ -23,6 +23,7 @@ from narval.runtime.home.toml import (
     size,
     zone,
 )
+from narval.runtime.home.unexpected import unexpected
 from narval.source.text import Source
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -146,7 +147,10 @@ def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
 
 
 def _given(file: TomlFile, known: Container[str]) -> tuple[Given | None, list[Fault]]:
-    given = file.read(readers_among(known))
+    try:
+        given = file.read(readers_among(known))
+    except Exception as error:
+        return None, [unexpected(file.shown, error)]
     return (None, sorted(file.faults)) if file.faults else (given, [])
 
 
