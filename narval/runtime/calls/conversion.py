@@ -24,6 +24,7 @@ from narval.memory.elements.error_element import xml_safe
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import CallContext, Inputs, Message, Target
 from narval.runtime.calls.output_capture import end_prints
+from narval.runtime.system.exits import RefusedExit
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
@@ -186,6 +187,8 @@ def failure(error: BaseException, file: str, home: Path | None = None) -> Failur
     kind, message = type(error).__name__, _text(error) or type(error).__name__
     if isinstance(error, ActionError):
         kind, message = error.kind, _text(error)
+    elif isinstance(error, RefusedExit):
+        message = f"the action called {error.call}"
     elif isinstance(error, SystemExit):
         message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
     return Failure(

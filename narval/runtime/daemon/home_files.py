@@ -121,16 +121,12 @@ def differences(before: Iterable[Loaded], after: Iterable[Loaded]) -> Iterator[s
     """Describe for people what has changed between libraries, a line for each file."""
     after = list(after)
     old, new = ({file.path: file for loaded in all for file in loaded.files} for all in (before, after))
-    for path, state in new.items():
-        if old.get(path) == state or state.error is not None:
-            continue
-        names = dict.fromkeys(
-            f"{found.kind} {found.full_name}"
-            for loaded in after
-            for found in loaded.library
-            if found.path == path
-        )
-        yield f"loaded {path}: {', '.join(names) or 'no definitions'}"
+    changed = [path for path, state in new.items() if old.get(path) != state and state.error is None]
+    names: dict[str, dict[str, None]] = {path: {} for path in changed}
+    for definition in (found for loaded in after for found in loaded.library if found.path in names):
+        names[definition.path][f"{definition.kind} {definition.full_name}"] = None
+    for path in changed:
+        yield f"loaded {path}: {', '.join(names[path]) or 'no definitions'}"
     for path in old:
         if path not in new:
             yield f"{path} is gone, and so are its definitions; runs that began with them keep them"

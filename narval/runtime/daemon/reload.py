@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,7 @@ import msgspec
 from narval.definitions.library import Definition, Parsed
 from narval.definitions.people.directory import Directory
 from narval.engines.registry import import_engines
-from narval.errors import DefinitionError, Fault
+from narval.errors import DefinitionError, Fault, NarvalError
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.followers import FilesNow, Followers, known_by, sync, tell_of_people, use_for
@@ -24,9 +25,14 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
+from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.lone_thread import LoneThread
 from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")
+
+LONG = 30.0
+"""Seconds after which it is told that reading does not end."""
 
 
 class FilesInForce:
@@ -52,6 +58,8 @@ class FilesInForce:
         """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
+        self._unread: tuple[Fault, ...] = ()
+        """The reason why the files were not read this time."""
         self._on_change: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -86,7 +94,7 @@ class FilesInForce:
     @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
-        return self._files.all_faults
+        return [*self._files.all_faults, *self._unread]
 
     def use(self, loaded: Loaded) -> None:
         """Let these definitions count from now on; import their engines before the first run needs one."""
@@ -164,13 +172,40 @@ class FilesInForce:
         if self._home is None:
             return False
         async with self._reading:
-            files = await asyncio.to_thread(self._read, self._home, first)
+            files = await self._read_beside(self._home, first)
             if files.state == self._files.state or not is_settled():
                 return False
             await self._host.submit(partial(self._adopt, files))
             for on_change in self._on_change:
                 await on_change()
             return True
+
+    async def _read_beside(self, home: Home, first: Callable[[], None]) -> HomeFiles:
+        """The files of the home, read in a thread that the end of the daemon does not wait for: what a module
+        does when it is imported may never end. Where reading fails, or does not end, that is a fault.
+        """
+        reading = LoneThread(partial(self._read, home, first), "narval-files")
+        timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
+        try:
+            files = await reading.done
+        except Exception as error:
+            where, is_told = str(home.path), isinstance(error, NarvalError)
+            self._unread = (Fault(where, 1, 1, str(error)) if is_told else unexpected(where, error),)
+            raise
+        finally:
+            timer.cancel()
+        self._unread = ()
+        return files
+
+    def _note_hanging(self, home: Home, reading: LoneThread[HomeFiles]) -> None:
+        """Note that reading does not end, and the place in a file of the home at which that is."""
+        stack = reversed(reading.stack())
+        frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
+        path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
+        line = (frame.lineno or 1) if frame is not None else 1
+        message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
+        self._unread = (Fault(path, line, 1, f"{message}; set it right, and start the daemon again"),)
+        log.error("%s", self._unread[0])
 
     def _read(self, home: Home, first: Callable[[], None]) -> HomeFiles:
         first()

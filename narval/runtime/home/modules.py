@@ -27,6 +27,7 @@ from narval.definitions.kinds import parse_module
 from narval.definitions.library import Definition, ModuleDefinition
 from narval.errors import DefinitionError, Fault
 from narval.runtime.home.module_text import ModuleText, is_package
+from narval.runtime.system.exits import RefusedExit, refuse_exits_of
 from narval.source.text import Source
 
 _numbers = itertools.count(1)
@@ -190,6 +191,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         package.__path__ = []
         sys.modules.setdefault(self._name, package)
         sys.meta_path.insert(0, self)
+        refuse_exits_of(_Finder)
         self._versions = versions
         try:
             # what a module prints while it is imported must not end up in what a command prints
@@ -320,8 +322,9 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
         return source.fault(f"not Python: {error.msg}", line, column)
     line, column = _place(error.__traceback__, file)
     if isinstance(error, SystemExit):
+        how = error.call if isinstance(error, RefusedExit) else "sys.exit"
         message = (
-            "the module ends the program when it is imported (sys.exit); do that in a function, or not at all"
+            f"the module ends the program when it is imported ({how}); do that in a function, or not at all"
         )
     else:
         known = ImportError(*error.args) if isinstance(error, _NotGoodError) else error

@@ -1,0 +1,47 @@
+"""A thread for one piece of work, for which the end of the program does not wait, as it does for a pool's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+class LoneThread(Generic[Result]):
+    """Work in a thread of its own, which begins at once; `done` is what comes of it."""
+
+    def __init__(self, work: Callable[[], Result], name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[Result] = self._loop.create_future()
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._live, work), name=name, daemon=True
+        )
+        self._thread.start()
+
+    def stack(self) -> traceback.StackSummary:
+        """The calls in which it is just now, outermost first; none once it has ended."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()
+
+    def _live(self, work: Callable[[], Result]) -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            self._pass_on(self.done.set_exception, error)
+        else:
+            self._pass_on(self.done.set_result, result)
+
+    def _pass_on(self, settle: Callable[[Any], None], outcome: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._settle, settle, outcome)
+
+    def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:
+        if not self.done.done():
+            settle(outcome)
