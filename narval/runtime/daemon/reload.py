@@ -31,6 +31,9 @@ from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")
 
+MOST_LOGGED = 200
+"""So many lines of the log tell of one change of the files: many thousands would keep others waiting."""
+
 LONG = 30.0
 """Seconds after which it is told that reading does not end."""
 
@@ -227,13 +230,11 @@ class FilesInForce:
         if files.settings is not None and files.settings != before.settings:
             self._settings.use(files.settings)
             self._host.use_settings(self.settings.own)
-        for line in differences(known, [loaded, *files.libraries[1:]]):
-            log.info("%s", line)
+        _log(logging.INFO, "%s", differences(known, [loaded, *files.libraries[1:]]))
         now, then = files.all_faults, before.all_faults
-        for fault in sorted({*now} - {*then}):
-            log.warning("did not load: %s", fault)
-        for path in sorted({fault.path for fault in then} - {fault.path for fault in now}):
-            log.info("%s has no faults any more", path)
+        _log(logging.WARNING, "did not load: %s", sorted({*now} - {*then}))
+        mended = {fault.path for fault in then} - {fault.path for fault in now}
+        _log(logging.INFO, "%s has no faults any more", sorted(mended))
         self.sync_declared(turn, files.declared)
         tell_of_people(turn, people)
         self.followers.tell(before)
@@ -242,7 +243,14 @@ class FilesInForce:
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
     """Have the log say what a daemon starts on, with so many runs under way, and what it has read."""
     log.info("started on %s, with %d runs under way", home.path if home is not None else "memory", runs)
-    for line in differences([], files.libraries):
-        log.info("%s", line)
-    for fault in files.faults:
-        log.info("did not load: %s", fault)
+    _log(logging.INFO, "%s", differences([], files.libraries))
+    _log(logging.INFO, "did not load: %s", files.faults)
+
+
+def _log(level: int, message: str, news: Iterable[object]) -> None:
+    """Have the log say what is new about files, a line for each of the first."""
+    lines = list(news)
+    for line in lines[:MOST_LOGGED]:
+        log.log(level, message, line)
+    if len(lines) > MOST_LOGGED:
+        log.log(level, "and so for %d files more", len(lines) - MOST_LOGGED)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
 from narval.definitions.kinds import suffixes
 from narval.errors import Fault
 from narval.runtime.home.module_text import FIRST, ModuleText
 from narval.runtime.system.regular_file import read_file
-from narval.source.text import Source
+from narval.source.text import MAX_BYTES, Source
 
 RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
+
+MOST_OF_CODE = 1024 * 1024
+"""The most bytes of a Python file: while Python compiles one, nothing else goes on in the program."""
 
 Reader = Callable[[Path, str], Source | Fault]
 """Reads a file that is shown to people under a name."""
@@ -34,7 +38,7 @@ class FoundFiles:
         self.modules = [read_module(path, shown, self._read) for path, shown in found]
         self.faults += [fault for module in self.modules for fault in module.faults]
 
-    @property
+    @cached_property
     def paths(self) -> frozenset[str]:
         """The paths of all files and modules there are, readable or not."""
         modules = (module.path for module in self.modules)
@@ -68,7 +72,7 @@ class FoundFiles:
         """The file, if it is one of the home."""
         if not Path(os.path.realpath(path)).is_relative_to(self._inside):
             return Fault(shown, 1, 1, "this link leads out of the home; put a copy here instead")
-        return read_file(path, shown)
+        return read_file(path, shown, MOST_OF_CODE if path.suffix == ".py" else MAX_BYTES)
 
 
 def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
@@ -84,13 +88,16 @@ def is_module(path: Path) -> bool:
     return path.suffix == ".py" or ("." not in path.name and path.is_dir() and bool(_files_in(path)))
 
 
-def read_module(path: Path, shown: str, read: Reader = read_file) -> ModuleText:
+_read_code = partial(read_file, most=MOST_OF_CODE)
+
+
+def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText:
     """The module that a file or a folder is, with the faults of what cannot be read."""
     if path.suffix == ".py":
-        found = {"": read(path, shown)}
-    else:
-        names = [file.relative_to(path).as_posix() for file in _files_in(path)]
-        found = {name: read(path / name, f"{shown}/{name}") for name in names}
+        file = read(path, shown)
+        return ModuleText.unreadable(file) if isinstance(file, Fault) else ModuleText(shown, {"": file})
+    names = [file.relative_to(path).as_posix() for file in _files_in(path)]
+    found = {name: read(path / name, f"{shown}/{name}") for name in names}
     faults = tuple(fault for fault in found.values() if isinstance(fault, Fault))
     return ModuleText(shown, {name: file for name, file in found.items() if isinstance(file, Source)}, faults)
 

@@ -37,6 +37,11 @@ class ModuleText:
     faults: tuple[Fault, ...] = ()
 
     @classmethod
+    def unreadable(cls, fault: Fault) -> ModuleText:
+        """A module of one file that could not be read: it is empty, and for that fault never imported."""
+        return cls(fault.path, {"": Source(fault.path, b"")}, (fault,))
+
+    @classmethod
     def of(cls, path: str, data: bytes) -> ModuleText:
         """The module that was kept as these bytes. Raises ValueError if they are none."""
         if path.endswith(".py"):
