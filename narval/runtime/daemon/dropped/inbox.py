@@ -42,6 +42,7 @@ from narval.runtime.messages.post_office import PostOffice
 from narval.runtime.messages.sending import send_from_outside
 from narval.runtime.store.rows import number
 from narval.runtime.system.file_events import Debounce
+from narval.runtime.system.lone_thread import LoneThread
 from narval.runtime.system.regular_file import read_regular
 from narval.runtime.system.time_slice import TimeSlice
 
@@ -81,7 +82,7 @@ class Inbox:
     async def _add(self, claim: Claim) -> None:
         """Add what a file holds, all of it or nothing, and remove it."""
         try:
-            elements, owner = await asyncio.to_thread(read, claim)
+            elements, owner = await LoneThread(partial(read, claim), "narval-inbox").done
             if not self._receiver:
                 await self._check(elements, claim)
         except ElementError as refusal:

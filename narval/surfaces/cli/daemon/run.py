@@ -98,7 +98,10 @@ def run(
             standby=standby,
             follow=follow,
         )
-        summary = asyncio.run(until_over(work, partial(_patience, home)))
+        try:
+            summary = asyncio.run(until_over(work, partial(_patience, home)))
+        finally:
+            gc.freeze()  # the end of the program need not look through all that it had read
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
