@@ -1,4 +1,4 @@
-"""What is no regular file stops nobody who reads a home, whatever its name: it is a fault, and is not opened."""
+"""What is no regular file stops nobody who reads a home: whatever its name, it is a fault, and not opened."""
 
 from __future__ import annotations
 
