@@ -188,7 +188,7 @@ def failure(error: BaseException, file: str, home: Path | None = None) -> Failur
     if isinstance(error, ActionError):
         kind, message = error.kind, _text(error)
     elif isinstance(error, RefusedExit):
-        message = f"the action called {error.call}"
+        kind, message = SystemExit.__name__, f"the action called {error.call}"
     elif isinstance(error, SystemExit):
         message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
     return Failure(
