@@ -59,6 +59,18 @@ RECIPES = f"""<cookbook>
 </cookbook>"""
 
 
+def test_N34_an_import_that_hangs_keeps_no_daemon_from_its_end(tmp_path: Path) -> None:
+    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
+    with narval.running() as daemon:
+        (narval.home / "modules/hangs.py").write_text(
+            "import pathlib, time\npathlib.Path(__file__).with_name('begun').touch()\ntime.sleep(3600)\n"
+        )
+        until((narval.home / "modules/begun").exists, "the module is imported")
+        daemon.send_signal(signal.SIGTERM)
+        daemon.communicate(timeout=PATIENCE)
+        assert daemon.returncode == 0
+
+
 def test_N34_running_actions_get_stop_grace_and_nothing_new_is_performed(tmp_path: Path) -> None:
     narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
     performed = narval.home / "performed"

@@ -94,10 +94,10 @@ _read_code = partial(read_file, most=MOST_OF_CODE)
 def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText:
     """The module that a file or a folder is, with the faults of what cannot be read."""
     if path.suffix == ".py":
-        file = read(path, shown)
-        return ModuleText.unreadable(file) if isinstance(file, Fault) else ModuleText(shown, {"": file})
-    names = [file.relative_to(path).as_posix() for file in _files_in(path)]
-    found = {name: read(path / name, f"{shown}/{name}") for name in names}
+        found = {"": read(path, shown)}
+    else:
+        names = [file.relative_to(path).as_posix() for file in _files_in(path)]
+        found = {name: read(path / name, f"{shown}/{name}") for name in names}
     faults = tuple(fault for fault in found.values() if isinstance(fault, Fault))
     return ModuleText(shown, {name: file for name, file in found.items() if isinstance(file, Source)}, faults)
 

@@ -37,11 +37,6 @@ class ModuleText:
     faults: tuple[Fault, ...] = ()
 
     @classmethod
-    def unreadable(cls, fault: Fault) -> ModuleText:
-        """A module of one file that could not be read: it is empty, and for that fault never imported."""
-        return cls(fault.path, {"": Source(fault.path, b"")}, (fault,))
-
-    @classmethod
     def of(cls, path: str, data: bytes) -> ModuleText:
         """The module that was kept as these bytes. Raises ValueError if they are none."""
         if path.endswith(".py"):
@@ -64,8 +59,13 @@ class ModuleText:
     def data(self) -> bytes:
         """The bytes by which it is kept: of one file, its own."""
         if not self.is_folder:
-            return self.files[""].data
+            return self._only.data
         return msgspec.msgpack.encode({name: self.files[name].data for name in sorted(self.files)})
+
+    @property
+    def _only(self) -> Source:
+        """The file of a module that is one; an empty text where it could not be read, which is a fault."""
+        return self.files.get("", Source(self.path, b""))
 
     @cached_property
     def digest(self) -> str:
@@ -79,7 +79,7 @@ class ModuleText:
         A folder is a package whether it has a first file or not, and so are folders in it.
         """
         if not self.is_folder:
-            return {self.group: self.files[""]}
+            return {self.group: self._only}
         found: dict[str, Source] = {}
         for name in sorted(self.files):
             folder, _, file = f"{self.group}/{name}".rpartition("/")
