@@ -10,8 +10,8 @@ from narval.runtime.home.home import SCENARIOS, Home
 from narval.runtime.home.loader import Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system import regular_file
+from narval.runtime.system.unexpected import unexpected
 from narval.simulation.parser import is_scenario, read_scenario
 from narval.simulation.scenario import Scenario
 from narval.simulation.simulated_home import SimulatedHome, simulated_home

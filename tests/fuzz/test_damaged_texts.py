@@ -24,7 +24,7 @@ from narval.runtime.home.modules import ModulePackage
 from narval.runtime.home.people_file import parse_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import parse_settings
-from narval.runtime.home.unexpected import WORDS
+from narval.runtime.system.unexpected import WORDS
 from narval.simulation.parser import read_scenario
 from narval.source.text import Source
 from tests.definitions.test_hostile_files import PROCESS, TREE, all_have_places, read_tree

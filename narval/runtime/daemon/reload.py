@@ -25,8 +25,8 @@ from narval.runtime.home.home import Home
 from narval.runtime.home.loader import Loaded, Loader
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import Settings
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.lone_thread import LoneThread
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 
 log = logging.getLogger("narval.daemon")

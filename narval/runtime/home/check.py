@@ -34,11 +34,11 @@ from narval.runtime.home.memory_file import read_memory
 from narval.runtime.home.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.home.settings import FILE, Settings, parse_settings, read_settings
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.store.open import look_into
 from narval.runtime.store.shared.drivers import driver_of
 from narval.runtime.system.cgroup import obstacle
 from narval.runtime.system.regular_file import read_file, read_source
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 from narval.source.toml import TomlText
 

@@ -18,9 +18,9 @@ from narval.runtime.home.found_files import is_module, read_module
 from narval.runtime.home.module_text import FIRST, ModuleText
 from narval.runtime.home.modules import Lease, Module, ModulePackage, ModuleVersions
 from narval.runtime.home.shipped import is_shipped, shipped_modules, unloaded
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.scripts.checks import faults_of_scripts
 from narval.runtime.system.regular_file import read_file
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 from narval.source.xml import read_xml
 

@@ -17,8 +17,8 @@ from narval.memory.elements.element import Element, Tree, identity, local_name
 from narval.memory.patterns.pattern import condition
 from narval.runtime.home.agents.settings import AgentSettings, usable
 from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.regular_file import read_source
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 from narval.source.xml import XmlNode, read_xml
 

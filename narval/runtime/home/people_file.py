@@ -15,9 +15,9 @@ from narval.definitions.people.directory import Approval, Away, Directory, Perso
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, PatternError, SettingsError
 from narval.memory.patterns.pattern import compile_pattern
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.logins import login
 from narval.runtime.system.regular_file import read_source
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 from narval.source.toml import TomlText
 

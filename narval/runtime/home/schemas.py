@@ -22,8 +22,8 @@ from narval.memory.elements.canonical import parse_untrusted, roots_of
 from narval.memory.elements.element import parse
 from narval.runtime.home.found_files import names_in
 from narval.runtime.home.schema_trial import SchemaText, SchemaTrials, compiled
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.regular_file import read_file
+from narval.runtime.system.unexpected import unexpected
 
 SHOWN = "etc/schemas"
 SUFFIXES = (".rng", ".dtd")

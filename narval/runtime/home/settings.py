@@ -30,7 +30,7 @@ from narval.runtime.home.toml import (
     text,
     zone,
 )
-from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 
 FILE = "etc/narval.toml"

@@ -11,7 +11,7 @@ from narval.errors import Fault
 from narval.runtime.home.agents.collections import folder_of
 from narval.runtime.home.modules import Imported
 from narval.runtime.home.shipped import unloaded
-from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.unexpected import unexpected
 
 
 class Settlement:

@@ -10,8 +10,8 @@ from typing import Any
 from narval.definitions.reading.durations import read_duration
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
-from narval.runtime.home.unexpected import unexpected
 from narval.runtime.system.regular_file import read_source
+from narval.runtime.system.unexpected import unexpected
 from narval.source.secrets import without_secrets
 from narval.source.text import Source
 from narval.source.toml import Path as Inner

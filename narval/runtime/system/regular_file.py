@@ -25,7 +25,7 @@ _KINDS = (
 
 
 class UnfitFileError(OSError):
-    """What is there is no regular file, or has too many bytes; `strerror` says what was expected."""
+    """No regular file is there, or one of too many bytes; `strerror` says what was expected."""
 
 
 def kind_of(mode: int) -> str:
@@ -34,7 +34,7 @@ def kind_of(mode: int) -> str:
 
 
 def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
-    """The bytes of a file. Raises OSError, of which UnfitFileError is for what is not opened or read."""
+    """The bytes of a file. Raises OSError, which is UnfitFileError where narval itself refuses it."""
     _check(os.stat(path), most)
     with open(os.open(path, _FLAGS), "rb") as file:  # which does not wait if a pipe has come in its place
         _check(os.fstat(file.fileno()), most)

@@ -17,7 +17,7 @@ from narval.runtime.home import check, loaded, memory_file, people_file, schemas
 from narval.runtime.home.agents import settings as agent_settings
 from narval.runtime.home.check import check_home
 from narval.runtime.home.home import Home
-from narval.runtime.home.unexpected import WORDS
+from narval.runtime.system.unexpected import WORDS
 from tests.runtime.at_work import Scene, in_a_loop
 
 MODULE = """import os, threading

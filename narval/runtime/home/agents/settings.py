@@ -23,7 +23,7 @@ from narval.runtime.home.toml import (
     size,
     zone,
 )
-from narval.runtime.home.unexpected import unexpected
+from narval.runtime.system.unexpected import unexpected
 from narval.source.text import Source
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
