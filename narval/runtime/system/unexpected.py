@@ -6,7 +6,7 @@ import traceback
 
 from narval.errors import Fault
 
-WORDS = "narval failed to read this"
+WORDS = "this could not be read by narval itself"
 """The beginning of such a fault."""
 
 
