@@ -22,7 +22,7 @@ AGENTS = 12
 
 MODULE = """\
 import os, subprocess, time
-from narval import Output, action
+from narval import Output, action, call
 
 @action(runs="inline", outputs=[Output("done", "done")])
 def note():
@@ -33,6 +33,28 @@ def lasts():
     with open(os.environ["NARVAL_TEST_PIDS"], "a") as file:
         print(os.getpid(), file=file)
     time.sleep(600)
+
+@action(runs="worker", outputs=[Output("done", "done")])
+def twice():
+    return ended_at_first("twice")
+
+@action(runs="worker", outputs=[Output("done", "done")])
+def once():
+    return ended_at_first("once")
+
+@action(outputs=[Output("done", "done")])
+async def runs():
+    folder = os.path.dirname(os.environ["NARVAL_TEST_PIDS"])
+    status = await call().run_program(
+        ["sh", folder + "/script"], lambda *_: None, seconds=600, environment={"NAME": "runs"}
+    )
+    assert status == 0
+    return "<done/>"
+
+def ended_at_first(name):
+    folder = os.path.dirname(os.environ["NARVAL_TEST_PIDS"])
+    subprocess.run(["sh", folder + "/script"], env={**os.environ, "NAME": name, "NARVAL_CALL": call().id})
+    return "<done/>"
 
 @action(runs="cluster", outputs=[Output("done", "done")])
 def far():
@@ -47,6 +69,12 @@ RECIPES = """<cookbook>
   <step id="a" type="action" target="w.note"/></recipe>
 <recipe group="w" name="lasts" start_step="a" end_step="a">
   <step id="a" type="action" target="w.lasts"/></recipe>
+<recipe group="w" name="twice" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.twice"/></recipe>
+<recipe group="w" name="runs" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.runs"/></recipe>
+<recipe group="w" name="once" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.once" on-restart="error"/></recipe>
 <recipe group="w" name="far" start_step="a" end_step="a">
   <step id="a" type="action" target="w.far" timeout="1h"/></recipe>
 </cookbook>"""
@@ -217,3 +245,56 @@ def test_G52_a_server_that_is_stopped_and_started_costs_nobody_an_agent(
     machines.add("attic", "a0", "<after/>")
     until(lambda: machines.all_held() == AGENTS, "all renewed")
     assert {name: set(machines.held(name)) for name in ("attic", "barn")} == held
+
+
+SCRIPT = """cd "$(dirname "$0")"; NAME=${NAME:-program}
+echo $NARVAL_CALL >> $NAME
+test $(wc -l < $NAME) -gt 1 || exec sleep 600
+"""
+"""A program that has to be ended the first time: it notes whose it is, and by which id it was called."""
+
+PROGRAM = """<AUTOMATON name="program">
+  <STATE name="start" command="sh ../script"/>
+</AUTOMATON>"""
+
+
+@pytest.mark.parametrize("trouble", ["paused", "away"])
+def test_G48_what_was_ended_with_the_lease_is_made_again_or_interrupted_and_is_no_outcome(
+    machines: Machines, server: Server, tmp_path: Path, trouble: str
+) -> None:
+    attic = machines.homes["attic"]
+    (tmp_path / "script").write_text(SCRIPT)
+    attic.write("recipes/p.xml", PROGRAM)
+    machines.start("attic")
+    names = ("twice", "once", "runs", "program")
+    for name in names:
+        attic.ask("start", "p.program" if name == "program" else f"w.{name}")
+    files = [tmp_path / name for name in names]
+    until(lambda: all(file.exists() and file.read_text() for file in files), "the calls")
+    daemon = psutil.Process(machines.up["attic"].pid)
+    programs = [one for one in daemon.children(recursive=True) if one.name() == "sleep"]
+    assert len(programs) == len(names)
+    if trouble == "paused":
+        daemon.suspend()
+    else:
+        server.stop()
+    until(lambda: not any(map(is_at_work, programs)), "the end of what it runs")
+    if trouble == "paused":
+        daemon.resume()
+    else:
+        server.start()
+    until(lambda: attic.ask("status")["runs"]["active"] == 0, "the end of all runs")
+    runs = {run["name"]: run["state"] for run in attic.ask("runs")}
+    assert runs == {"w.twice": "done", "w.once": "failed", "w.runs": "done", "p.program": "done"}
+    [error] = attic.ask("memory", "error")
+    assert 'type="interrupted"' in error["xml"]
+    calls = {name: (tmp_path / name).read_text().split("\n")[:-1] for name in names}
+    assert {name: (len(made), len(set(made))) for name, made in calls.items()} == {
+        "twice": (2, 1), "once": (1, 1), "runs": (2, 1), "program": (2, 1),
+    }  # fmt: skip
+
+
+def is_at_work(program: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return program.is_running() and program.status() != psutil.STATUS_ZOMBIE
+    return False

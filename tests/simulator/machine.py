@@ -10,8 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from narval.engines.events import Failure
-from narval.runtime.calls.backend import Announce, Outcome, Produced
+from narval.runtime.calls.backend import LOST, Announce, Produced
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done
 from narval.runtime.daemon.daemon import Daemon
@@ -193,7 +192,7 @@ class Performing(Interleaving):
         lost, self._lost = self._lost, []
         for call in lost:
             if call in self.held:
-                self._end(call, Outcome(problem=Failure("crash", "its worker was ended")))
+                self._end(call, LOST)
 
 
 class Machine:

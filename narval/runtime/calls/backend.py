@@ -22,7 +22,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The end of a call: its output elements, or why it failed, or that it was given up on request.
 
     `value` is plain data: of a program its status and last lines, of a node's code its effects. `recorded` is
-    called when the end is recorded, or nobody wants it.
+    called when the end is recorded, or nobody wants it. One that is `lost` is none: what answered the call
+    was ended with the lease of the daemon, and recovery decides what becomes of the call.
     """
 
     elements: list[OutputElement] = []
@@ -30,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     abandoned: bool = False
     value: dict[str, Any] | None = None
     recorded: Callable[[], None] | None = None
+    lost: bool = False
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -141,3 +143,4 @@ class Backend(Protocol):
 
 
 ABANDONED = Outcome(abandoned=True)
+LOST = Outcome(lost=True)

@@ -6,9 +6,10 @@ import asyncio
 from functools import partial
 
 from narval.engines.events import Failure
-from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
+from narval.runtime.calls.backend import ABANDONED, LOST, Outcome, RunningCall
 from narval.runtime.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
 from narval.runtime.calls.output_capture import end_prints
+from narval.runtime.calls.programs.commands import LeaseOver
 
 
 class Coroutines:
@@ -65,6 +66,8 @@ class Coroutines:
             return Outcome(elements(await function_of(running.call.target)(**arguments(running.call.inputs))))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
+        except LeaseOver:
+            return LOST
         except BaseException as error:
             return Outcome(problem=failure(error, file_of(running.call.target), running.call.home))
         finally:

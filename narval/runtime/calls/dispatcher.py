@@ -116,13 +116,17 @@ class Dispatcher:
             return None
         return self.dispatch(run, command)
 
+    def attach(self) -> None:
+        """Have the calls under way tell this agent what comes of them."""
+        self.in_flight.attach(self._agent, self._post, self._resume_lost)
+
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).
 
         A run for which a moment came meanwhile, or for its callers, is told that first: it may give up what
         it had under way.
         """
-        self.in_flight.attach(self._agent, self._post)
+        self.attach()
         clockwork = self._agent.clockwork
         due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, _ANSWERS)}
@@ -133,6 +137,14 @@ class Dispatcher:
                 if call.call in answered:
                     continue
                 self._resume_after(self._turns_until_told(run, due), run, call)
+
+    def _resume_lost(self, run: int, call: str) -> None:
+        """Perform a call again that was ended with the lease of the daemon, or tell that it was interrupted,
+        after the next turn: that is begun once the daemon is sure again of what it holds (G48).
+        """
+        holder = self._agent.runs.active.get(run)
+        if holder is not None and call in holder.calls:
+            self._resume_after(1, holder, holder.calls[call])
 
     def _turns_until_told(self, run: Run, due: set[int]) -> int:
         """The turns until a run has heard of what is due: the next one, and one more for each caller."""
@@ -153,7 +165,7 @@ class Dispatcher:
 
         def settle(_: Any, failure: BaseException | None) -> None:
             if failure is None and run.active and call.call in run.calls:
-                self._resume_after(turns - 1, run, call)
+                self._resume_after(turns - 1, run, run.calls[call.call])
 
         self._post(Request(lambda turn: None, settle))
 

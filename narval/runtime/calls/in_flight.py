@@ -34,6 +34,7 @@ class CallsInFlight:
         self._agent: AgentState | None = None
         self._post: Post | None = None
         self._activate: Callable[[], None] = _ignore
+        self._resume: Callable[[int, str], None] | None = None
         self._calls: dict[str, Delivery | None] = {}
         """The latest report of each call, until it is recorded."""
         self._bound: dict[str, None] = {}
@@ -43,15 +44,17 @@ class CallsInFlight:
 
     # --- of which activation they are -----------------------------------------------------------------
 
-    def attach(self, agent: AgentState, post: Post) -> None:
-        """Let an activation have them: `post` gets what came meanwhile, and what will come."""
-        self._agent, self._post, self._activate = agent, post, _ignore
+    def attach(self, agent: AgentState, post: Post, resume: Callable[[int, str], None]) -> None:
+        """Let an activation have them: `post` gets what came meanwhile, and what will come; `resume` is told
+        the run and the id of each call that is lost.
+        """
+        self._agent, self._post, self._activate, self._resume = agent, post, _ignore, resume
         for report in self._reports():
             post(report)
 
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
-        self._agent, self._post, self._activate = None, None, activate
+        self._agent, self._post, self._activate, self._resume = None, None, activate, None
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -128,6 +131,13 @@ class CallsInFlight:
     def _done(self, run: int, call: str, id: str, finish: Finish | None, outcome: Outcome) -> None:
         if self._over is not None:
             self._settle(id, outcome)
+            return
+        if outcome.lost:
+            self._drop(id)
+            if self._resume is not None:
+                self._resume(run, call)
+            else:  # the next activation finds it under way nowhere
+                self._activate()
             return
         event = returned(call, outcome if finish is None else finish(outcome))
         self._report(run, id, event, partial(self._settle, id, outcome))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from narval.engines.commands import Program
 from narval.engines.events import Failure
-from narval.runtime.calls.backend import ABANDONED, Outcome, RunningCall
+from narval.runtime.calls.backend import ABANDONED, LOST, Outcome, RunningCall
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.programs.commands import CommandRunner
 from narval.runtime.calls.programs.environment import environment_of, standard_input
@@ -123,9 +123,7 @@ class ProgramBackend:
 
     def _tested(self, running: RunningCall, run: Callable[..., None], _: ProgramOutput, status: int) -> None:
         """Skip or run a program, by the status of the one that tests whether there is nothing to do (A9)."""
-        if running in self._reasons:
-            running.answer(self._reasons.pop(running) or _late(""))
-        elif status == 0:
+        if status == 0:
             running.answer(_SKIPPED)
         else:
             output = self.outputs.of(running.call)
@@ -188,19 +186,25 @@ class ProgramBackend:
             self._limits.leave(counted_in)
 
     def _take_back(
-        self, running: RunningCall, output: ProgramOutput, over: Over, counted_in: Path | None, status: int
+        self,
+        running: RunningCall,
+        output: ProgramOutput,
+        over: Over,
+        counted_in: Path | None,
+        status: int | None,
     ) -> None:
         self._forget(running, counted_in)
         output.close()
         if self._gone is not None:
             self._gone.set()
+        elif running in self._reasons:
+            running.answer(self._reasons.pop(running) or _late(output.last))
+        elif status is None:
+            running.answer(LOST)
         else:
             over(output, status)
 
     def _over(self, running: RunningCall, output: ProgramOutput, status: int) -> None:
-        if running in self._reasons:
-            running.answer(self._reasons.pop(running) or _late(output.last))
-            return
         ended = {"status": status} if status >= 0 else {"signal": signal_name(-status)}
         running.answer(Outcome(value={**ended, "output": output.last}))
 

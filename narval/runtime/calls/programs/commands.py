@@ -19,6 +19,10 @@ _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPD
 """The variables of the daemon that a command sees, and those of `LC_`: no other is its matter."""
 
 
+class LeaseOver(BaseException):
+    """The reaper has ended a program with the lease of the daemon: no failure that an action may catch."""
+
+
 class CommandRunner:
     """Runs commands in the loop of a daemon, whose reaper ends them should the daemon die."""
 
@@ -38,10 +42,10 @@ class CommandRunner:
     ) -> int:
         """Run a program for a call; give its status once all of its group is gone, negative that of a signal.
 
-        `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError, and
-        TimeoutError after so many seconds; then, and when cancelled, the group is ended first.
+        `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError,
+        LeaseOver, and TimeoutError after so many seconds; then, and when cancelled, the group is ended first.
         """
-        gone = self._loop.create_future()
+        gone: asyncio.Future[int | None] = self._loop.create_future()
         marks = {reaper.OWNER: self._reaper.owner, reaper.CALL: call}
         group = ProcessGroup(
             self._loop,
@@ -56,11 +60,14 @@ class CommandRunner:
         group.start(words, {**_small_environment(), **environment, **marks}, directory, text)
         try:
             async with asyncio.timeout(seconds):
-                return int(await asyncio.shield(gone))
+                status = await asyncio.shield(gone)
         except (TimeoutError, asyncio.CancelledError):
             group.end()
             await asyncio.shield(gone)
             raise
+        if status is None:
+            raise LeaseOver
+        return status
 
 
 def _small_environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from narval.runtime.calls.programs import reaper, spawn
@@ -19,8 +20,10 @@ from narval.runtime.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
 _MOST_CHUNKS = 64
 
-Over = Callable[[int], None]
-"""Given the status of a program: negative, the signal that ended it."""
+Over = Callable[[int | None], None]
+"""Given the status of a program: negative, the signal that ended it; None where the reaper ended it, with
+the lease of the daemon.
+"""
 
 
 class ProcessGroup:
@@ -126,6 +129,7 @@ class ProcessGroup:
         self._group_end.wait_until_gone()
 
     def _finish(self) -> None:
+        is_lost = self._status == -signal.SIGKILL and self._reaper.has_killed(self._program.pid)
         self._reaper.ended(self._program.pid)
         self._close_pipes()
-        self._over(self._status)
+        self._over(None if is_lost else self._status)

@@ -4,7 +4,8 @@
 
 Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. `=4711.5` is the
 moment of the monotonic clock until when the daemon is sure that its agents are its own: when it comes and no
-later one was told, all groups are ended at once, though the daemon may only have been stopped. When the input
+later one was told, all groups are killed at once, though the daemon may only have been stopped; before that
+they are named on the standard output, so that the daemon can tell whose end was not their own. When the input
 ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left
 their group but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can
 wait for it. FOLDER has the control groups in which programs of the owner were counted (A19), which are then
@@ -30,15 +31,23 @@ _LOOKS = 2
 """So many looks in a row must find nothing: what is just being started can be overlooked by one."""
 
 
-def end_groups(groups: Iterable[int], grace: float = GRACE) -> None:
+def end_groups(groups: Iterable[int]) -> None:
     """End these groups of programs, and wait until they are gone, or cannot be ended."""
     left = set(groups)
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE)):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         left = {group for group in left if send(group, number, os.killpg)}
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + GRACE
         while left and time.monotonic() < deadline:
             time.sleep(_PAUSE)
             left &= living_groups()
+
+
+def kill_groups(groups: Iterable[int]) -> None:
+    """Kill these groups at once, and say so before."""
+    with contextlib.suppress(OSError):  # the daemon is gone, or has not read for very long
+        os.write(1, b"".join(b"%d\n" % group for group in groups))
+    for group in groups:
+        send(group, signal.SIGKILL, os.killpg)
 
 
 def end_carriers(is_owned: Callable[[frozenset[bytes]], bool], patience: float = GRACE) -> None:
@@ -143,11 +152,12 @@ def main(owner: str, lock: str, folder: str) -> None:
         import fcntl  # only a home on disk has a lock
 
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+    os.set_blocking(1, False)  # a daemon that is stopped reads nothing
     groups: set[int] = set()
     rest, deadline = b"", None
     while True:
         if deadline is not None and not _is_readable(max(0.0, deadline - time.monotonic())):
-            end_groups(groups, 0.0)
+            kill_groups(groups)
             groups, deadline = set(), None
         if not (data := os.read(0, 65536)):
             break

@@ -20,6 +20,7 @@ from pathlib import Path
 from narval.runtime.calls.programs import reaper
 from narval.runtime.home.home import Home
 from narval.runtime.system.cgroup import obstacle, own_group
+from narval.runtime.system.pipes import read_pipe
 
 _SOON = 0.2
 """Seconds."""
@@ -41,6 +42,9 @@ class ReaperClient:
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
         self._gone: set[int] = set()
+        self._killed: set[int] = set()
+        """Groups that the reaper has killed, as far as it was read."""
+        self._said = b""
         self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
         self._deadline = b""
@@ -84,9 +88,15 @@ class ReaperClient:
     def ended(self, group: int) -> None:
         """Forget a group that is gone; the reaper learns it with the next one, or soon: to wake it costs."""
         self._groups.discard(group)
+        self._killed.discard(group)
         if not self._gone:
             asyncio.get_running_loop().call_later(_SOON, self._report, b"")
         self._gone.add(group)
+
+    def has_killed(self, group: int) -> bool:
+        """True if the reaper has killed a group at the moment that `hold_until` was told last."""
+        self._hear()
+        return group in self._killed
 
     def guard(self, group: int) -> None:
         """Take note of a worker, which dies with the daemon by itself, but is not stopped with it: only where
@@ -110,6 +120,8 @@ class ReaperClient:
             self._program.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._program.wait(LONGEST_WAIT)
+        assert self._program.stdout is not None
+        self._program.stdout.close()
         self._program = None
         if self._lock is not None:
             self._lock.unlink(missing_ok=True)
@@ -128,14 +140,17 @@ class ReaperClient:
                 _groups_folder(),
             ],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             cwd="/",
             start_new_session=True,
         )
         assert self._program.stdin is not None
-        os.set_blocking(self._program.stdin.fileno(), False)
+        assert self._program.stdout is not None
+        for pipe in (self._program.stdin, self._program.stdout):
+            os.set_blocking(pipe.fileno(), False)
+        self._said = b""
         self._write(self._deadline)
         for group in self._groups:
             self._write(b"+%d\n" % group)
@@ -149,7 +164,17 @@ class ReaperClient:
             if self._program is not None:
                 self._program.kill()
                 self._program.wait()
+                self._hear()
             self._start()
+
+    def _hear(self) -> None:
+        """Read which groups it has killed."""
+        if self._program is None:
+            return
+        assert self._program.stdout is not None
+        while data := read_pipe(self._program.stdout.fileno()):
+            *groups, self._said = (self._said + data).split(b"\n")
+            self._killed.update(map(int, groups))
 
     def _write(self, line: bytes) -> bool:
         """Write a line to it; False when it is dead. One that is stopped finds by itself what it missed."""

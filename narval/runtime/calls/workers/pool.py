@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from narval.engines.events import Failure
-from narval.runtime.calls.backend import Outcome, RunningCall
+from narval.runtime.calls.backend import LOST, Outcome, RunningCall
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.fair_queue import QueuedBackend
 from narval.runtime.calls.output_capture import log_print
@@ -38,6 +38,9 @@ class WorkerGuard(Protocol):
 
     def guard(self, group: int) -> None:
         """Take note of a worker that was started."""
+
+    def has_killed(self, group: int) -> bool:
+        """True if it has ended this one with the lease."""
 
     def unguard(self, group: int) -> None:
         """Forget one that is gone."""
@@ -105,7 +108,7 @@ class Workers(QueuedBackend):
             try:
                 child = Child(self._loop, self, self._limits.worker_memory)
             except OSError as error:
-                self._fail(Failure("no-worker", f"a worker cannot be started: {error}"))
+                self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
                 continue
             self._children.add(child)
             if self._reaper is not None:
@@ -147,10 +150,10 @@ class Workers(QueuedBackend):
         running.answer(outcome)
         self._hand_out()
 
-    def _fail(self, problem: Failure) -> None:
+    def _fail(self, outcome: Outcome) -> None:
         """Answer the call whose turn it is: it is the one for which a worker was to be started."""
         if self._waiting:
-            self._waiting.next().answer(Outcome(problem=problem))
+            self._waiting.next().answer(outcome)
 
     # --- what children say ----------------------------------------------------------------------------
 
@@ -185,6 +188,7 @@ class Workers(QueuedBackend):
     def child_ended(self, child: Child, how: str) -> None:
         """Answer the call of a worker that died, or for which it was started; start another if needed."""
         self._children.discard(child)
+        is_lost = self._reaper is not None and self._reaper.has_killed(child.pid)
         if self._reaper is not None:
             self._reaper.unguard(child.pid)
         self._stale.discard(child)
@@ -197,9 +201,11 @@ class Workers(QueuedBackend):
         self.restarts += any(was is not None for was in (running, starting, idle))
         if running is not None:
             del self._children_by_call[running]
-            running.answer(Outcome(problem=Failure("crashed", f"the worker {how}", last_lines)))
+            crash = Failure("crashed", f"the worker {how}", last_lines)
+            running.answer(LOST if is_lost else Outcome(problem=crash))
         elif starting is not None:
-            self._fail(Failure("crashed", f"the worker, still starting, {how}", last_lines))
+            crash = Failure("crashed", f"the worker, still starting, {how}", last_lines)
+            self._fail(LOST if is_lost else Outcome(problem=crash))
         self._hand_out()
 
 

@@ -130,7 +130,7 @@ class HostMaker:
         )
         host = AgentHost(own, loop, dispatcher, questions, mail, main_loop)
         if calls is None:
-            dispatcher.in_flight.attach(agent, host.post)
+            dispatcher.attach()
         return host
 
 

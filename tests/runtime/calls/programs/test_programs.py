@@ -18,7 +18,7 @@ import pytest
 from narval.engines.commands import Program
 from narval.memory.elements.element import Element
 from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.context import CallContext, Target, call
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.programs.backend import ProgramBackend
 from narval.runtime.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
@@ -61,6 +61,14 @@ class Bench:
             program=Program(words, **given),
             agent=self.agent,
         )
+        self.executor.start(call, outcome.set_result, _nothing_produced)
+        return outcome
+
+    def call(self, target: Target) -> Any:
+        """Call an action; its outcome is awaited."""
+        self.calls += 1
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        call = CallContext(f"{self.programs.reaper.owner}.{self.calls}", 7, "s", self.folder, target=target)
         self.executor.start(call, outcome.set_result, _nothing_produced)
         return outcome
 
@@ -425,11 +433,52 @@ async def test_A12_a_reaper_that_dies_is_replaced(tmp_path: Path) -> None:
         assert not outcome.done()
 
 
+@in_a_loop
+async def test_G48_an_end_with_the_lease_is_no_outcome_wherever_a_call_is_and_its_own_end_is(
+    tmp_path: Path,
+) -> None:
+    """Every place that the reaper ends: a program, the test before it, a worker, what a coroutine runs."""
+    module = tmp_path / "m.py"
+    text = "import time\nfrom pathlib import Path\ndef act():\n  Path({!r}).touch()\n  time.sleep(60)"
+    module.write_text(text.format(str(tmp_path / "worker")))
+
+    async def runs_program() -> None:
+        await call().run_program(
+            ["sh"], lambda *_: None, seconds=60, environment={}, text=b"touch command; exec sleep 60"
+        )
+
+    async with bench_in(tmp_path) as bench:
+        reaper = bench.programs.reaper
+        reaper.hold_until(time.monotonic() + 600)
+        under_way = [
+            bench.start("sh", text="touch program; exec sleep 60"),
+            bench.start("true", unless=("sh", "-c", "touch unless; exec sleep 60")),
+            bench.call(Target(action="act", where="worker", module_path=str(module), function_name="act")),
+            bench.call(Target(action="act", where="async", function=runs_program)),
+        ]
+        own = bench.start("sh", text="touch own; while [ -e own ]; do sleep 0.01; done; exit 3")
+        killed = bench.start("sh", text="kill -9 $$")
+        given_up = bench.start("sh", text="trap '' TERM; touch given_up; while true; do sleep 1; done")
+        assert (await killed).value["signal"] == "SIGKILL"
+        places = ("program", "unless", "worker", "command", "own", "given_up")
+        await bench.until(lambda: all((tmp_path / name).exists() for name in places))
+        (tmp_path / "own").unlink()
+        assert (await own).value["status"] == 3
+        bench.abandon()
+        reaper.hold_until(time.monotonic())
+        assert [(await outcome).lost for outcome in under_way] == [True] * len(under_way)
+        assert (await given_up).abandoned
+        late = bench.start("sleep", "60")  # begun though the lease is over
+        assert (await late).lost
+        reaper.hold_until(time.monotonic() + 600)
+        assert await bench.sh("exit 0") == {"status": 0, "output": ""}
+
+
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from narval.runtime.calls.context import CallContext, Target
+from narval.runtime.calls.context import CallContext, Target, call
 from narval.runtime.calls.executor import Executor
 from narval.runtime.calls.programs.reaper_client import ReaperClient
 from narval.runtime.calls.programs.backend import ProgramBackend
