@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narval.definitions.people.directory import Directory
-from narval.errors import DaemonGoneError, RequestError, SettingsError
+from narval.errors import DaemonGoneError, RequestError, SettingsError, StoreAwayError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.recovery import at_once, restoring_memory
 from narval.runtime.calls.executor import Executor
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("narval.daemon")
 
+Note = Callable[..., None]
+"""Notes what the holder of a home is by now, by fields of a `Holder`."""
+
 
 class Daemon:
     """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
@@ -89,21 +94,43 @@ class Daemon:
         """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
-        daemon. `as_daemon` says that it will stay until it is stopped; with `standby` it waits for the end of
-        a daemon of this home on another machine. Raises NoHomeError, HomeHeldError, SettingsError,
-        ElsewhereError, StoreError.
+        daemon. `as_daemon` says that it will stay until it is stopped: it waits for the server of its store
+        where that is away, and with `standby` for the end of a daemon of this home on another machine.
+        Raises NoHomeError, HomeHeldError, SettingsError, ElsewhereError, StoreError.
         """
-        with ExitStack() as starting, ExitStack() as closing:
+        with ExitStack() as holding:
             settings = Settings()
+            note: Note = _ignore
             if home is not None:
-                note = closing.enter_context(home.lock(as_daemon=as_daemon))
+                note = holding.enter_context(home.lock(as_daemon=as_daemon))
                 settings = Settings.load(home.path)
+            started = partial(
+                cls._started,
+                home,
+                settings,
+                clock or SystemClock(),
+                note,
+                record_only=record_only,
+                standby=standby,
+            )
+            waits = as_daemon and settings.store is not None
+            daemon = await (_once_it_answers(started, settings, note) if waits else started())
+            holding.push(daemon._closing)
+            daemon._closing = holding.pop_all()
+            return daemon
+
+    @classmethod
+    async def _started(
+        cls, home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool,
+        standby: bool,
+    ) -> Daemon:  # fmt: skip
+        """A daemon on a home that is held, once it has resumed."""
+        with ExitStack() as starting, ExitStack() as closing:
             where = settings.store or home.store if home is not None else None
             opened = open_store(where, settings.durability, settings.store_patience)
             store = closing.enter_context(opened)
             if home is not None and store.leases is not None:
                 closing.callback(await _join(home, settings, store, clock, starting, note, standby=standby))
-            clock = clock or SystemClock()
             daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
             daemon._closing = closing.pop_all()
             return await daemon._resumed()
@@ -262,18 +289,43 @@ def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
         closing.callback(capture_output())
 
 
+async def _once_it_answers(start: Callable[[], Awaitable[Daemon]], settings: Settings, note: Note) -> Daemon:
+    """The daemon, once the server of its store answers. Raises StoreAwayError when patience is over."""
+    from narval.runtime.store.shared.outage import Outage
+
+    outage = Outage(settings.store_patience)
+    while True:
+        try:
+            daemon = await start()
+        except StoreAwayError as error:
+            is_known, seconds = outage.away is not None, outage.delay(error)
+            note(away=str(error))
+            if not is_known:
+                log.warning("waiting for the server of the store: %s", error)
+            await asyncio.sleep(seconds)
+        else:
+            if outage.away is not None:
+                note(away="")
+                log.warning("the store is back after %.1f s", time.time() - outage.away[0])
+            return daemon
+
+
+def _ignore(**now: Any) -> None:
+    """Note nothing: a home in memory is held by nobody."""
+
+
 async def _join(
-    home: Home, settings: Settings, store: Store, clock: Clock | None, starting: ExitStack,
-    note: Callable[[bool], None], *, standby: bool,
+    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, note: Note, *,
+    standby: bool,
 ) -> Callable[[], None]:  # fmt: skip
     from narval.runtime.daemon.fleet.joining import join_store
 
-    renewing = None if clock is not None and clock.is_simulated else starting
+    renewing = None if clock.is_simulated else starting
     if standby:
-        note(True)
+        note(is_standby=True)
     leave = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
     if standby:
-        note(False)
+        note(is_standby=False)
     return leave
 
 

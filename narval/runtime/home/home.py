@@ -37,18 +37,27 @@ class Holder(msgspec.Struct, frozen=True):
     """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
 
     A daemon holds it until it is stopped; any other program until what it was asked to do is done. A daemon
-    that is a standby waits for the end of another one of this home, on another machine.
+    that is a standby waits for the end of another one of this home, on another machine; one that starts while
+    the server of its store is `away`, for that: the text says why it does not answer.
     """
 
     pid: int = 0
     since: float = 0.0
     is_daemon: bool = False
     is_standby: bool = False
+    away: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """True of a daemon that has not begun, and listens at nothing."""
+        return self.is_standby or bool(self.away)
 
     def __str__(self) -> str:
         if not self.pid:
             return "another program"
         what = "a standby, program" if self.is_standby else "program"
+        if self.away:
+            what = "a daemon that waits for the server of its store, program"
         return f"{what} {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -120,9 +129,9 @@ class Home:
     # --- one holder -----------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[[bool], None]]:
-        """Hold the home while inside: a function that notes if this is a standby. Raises HomeHeldError, which
-        says who holds it.
+    def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[..., None]]:
+        """Hold the home while inside: a function that notes what this is by now, by fields of a `Holder`.
+        Raises HomeHeldError, which says who holds it.
 
         The operating system lets go of the lock when its holder dies, however it dies.
         """
@@ -138,7 +147,7 @@ class Home:
             holder = Holder(os.getpid(), time.time(), as_daemon)
             _write(handle, msgspec.json.encode(holder))
             try:
-                yield lambda now: _write(handle, msgspec.json.encode(replace(holder, is_standby=now)))
+                yield lambda **now: _write(handle, msgspec.json.encode(replace(holder, **now)))
             finally:
                 _write(handle, b"")
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from narval.runtime.home.home import Home
 from tests.postgres import Server
-from tests.surfaces.cli.command_line import begun, daemon, data, ended, make_home, narval, well
+from tests.surfaces.cli.command_line import begun, daemon, data, ended, line_of, make_home, narval, well
 
 
 def home_on(folder: Path, url: str, name: str = "") -> Path:
@@ -84,7 +85,10 @@ def test_what_is_wrong_with_a_server_is_told_with_what_to_do(postgres: Server, t
         "ada": (url, "a name for the home's own agent that no other agent has, found 'ada'; choose another"),
     }
     for name, (where, expected) in cases.items():
-        found = told(home_on(tmp_path / name, where), "run", "--until-idle")
+        home = home_on(tmp_path / name, where)
+        with (home / "etc/narval.toml").open("a") as settings:
+            settings.write('store_patience = "0s"\n')
+        found = told(home, "run", "--until-idle")
         assert _fits(expected, found), (name, found)
         assert "wrong@" not in found
         assert "Traceback" not in found
@@ -191,3 +195,35 @@ def test_a_standby_that_took_over_is_none_any_more(postgres_url: str, tmp_path: 
     with daemon(attic, "--standby"):
         assert data(attic, "status")["state"] == "running"
         assert "a standby" not in str(Home(attic).holder())
+
+
+def test_G52_a_daemon_that_starts_while_the_server_is_away_waits_for_it_and_says_so(
+    postgres: Server, tmp_path: Path
+) -> None:
+    attic = home_on(tmp_path / "attic", postgres.url)
+    postgres.stop("immediate")
+    for number, ends in ((signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)):
+        waiting = begun(attic, "run")
+        assert _fits(
+            "warning: waiting for the server .*does not answer.*start it", waiting.stderr.readline().decode()
+        )
+        waiting.send_signal(number)
+        assert ended(waiting)[0] == ends
+    waiting = begun(attic, "run")
+    waiting.stderr.readline()
+    known = data(attic, "status")
+    assert (known["state"], known["pid"]) == ("waiting", waiting.pid)
+    assert "does not answer" in known["away"]["why"]
+    assert _fits(rf"program {waiting.pid} waits for the server .*does not answer", well(attic, "status"))
+    assert "held by a daemon that waits for the server of its store" in told(attic, "run", status=3)
+    assert data(attic, "stop") == {"stopped": True}
+    ended(waiting)
+    waiting = begun(attic, "run")
+    waiting.stderr.readline()
+    postgres.start()
+    assert b"is ready" in line_of(waiting)
+    known = data(attic, "status")
+    assert (known["state"], known["away"]) == ("running", None)
+    assert any("the store is back after" in line["message"] for line in data(attic, "log"))
+    well(attic, "stop")
+    ended(waiting)

@@ -19,7 +19,14 @@ from narval.runtime.store.shared.ownership import ServerLeases, held_of, turns_r
 from narval.runtime.store.shared.postgresql import Server, drop_unused, ensure
 from narval.runtime.store.shared.published_table import PublishedTable
 from narval.runtime.store.shared.record import Commit, TurnMark, Writer, fenced, told
-from narval.runtime.store.shared.troubles import fenced_agents, is_away, is_in_the_way, refuses_rows, said
+from narval.runtime.store.shared.troubles import (
+    fenced_agents,
+    is_away,
+    is_in_the_way,
+    is_refused,
+    refuses_rows,
+    said,
+)
 from narval.runtime.store.store import Durability
 
 AT_THE_START = (
@@ -35,7 +42,7 @@ def open_shared(server: Server, durability: Durability, patience: float | None) 
     """The store on a server, made and brought up to date as it needs.
 
     `patience` is for how many seconds a commit waits while the server is away; None: for ever. Raises
-    StoreError.
+    StoreError, and StoreAwayError where it is away now.
     """
     try:
         ensure(server)
@@ -46,7 +53,8 @@ def open_shared(server: Server, durability: Durability, patience: float | None) 
     except BaseException as error:
         server.close()
         if isinstance(error, Error):
-            raise server.trouble(error) from error
+            trouble = server.trouble(error)
+            raise (StoreError(str(trouble)) if is_refused(error) else trouble) from error
         raise
 
 

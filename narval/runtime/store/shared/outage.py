@@ -22,8 +22,8 @@ class Outage:
         self._began = 0.0
         self._ends = threading.Event()
 
-    def wait(self, error: StoreError) -> None:
-        """Wait until it is time for another attempt. Raises StoreAwayError where none is wanted any more."""
+    def delay(self, error: StoreError) -> float:
+        """The seconds until it is time for another attempt. Raises StoreAwayError where patience is over."""
         now = time.monotonic()
         if self.away is None:
             self._began, self._next = now, FIRST_WAIT
@@ -32,9 +32,13 @@ class Outage:
             raise StoreAwayError(
                 f"{error}; given up after {self._patience:g} seconds (store_patience)"
             ) from error
-        if self._ends.wait(self._next):
+        seconds, self._next = self._next, min(2 * self._next, LONGEST_WAIT)
+        return seconds
+
+    def wait(self, error: StoreError) -> None:
+        """Wait until it is time for another attempt. Raises StoreAwayError where none is wanted any more."""
+        if self._ends.wait(self.delay(error)):
             raise StoreAwayError(f"{error}; the store is closed") from error
-        self._next = min(2 * self._next, LONGEST_WAIT)
 
     def over(self) -> None:
         """Note that it answers."""

@@ -59,16 +59,25 @@ def said(error: BaseException) -> str:
     return " ".join((words or str(error) or type(error).__name__).split())
 
 
-_CONNECTING = (
+_REFUSED = (
     (r'database ".*" does not exist', "the server has no such database", "create it, or correct the URL"),
     (
         r'role ".*" does not exist|authentication failed|no password supplied|pg_hba\.conf',
         "the server refuses this user",
         "look at the URL, the pass file of libpq (~/.pgpass) and pg_hba.conf",
     ),
+)
+"""The words of a server that refuses a connection, which has no code: meaning, and remedy."""
+
+_CONNECTING = (
+    *_REFUSED,
     (r"resolve host|translate host name", "there is no such host", "correct the URL"),
 )
-"""The words of a connection that is refused, which has no code: meaning, and remedy."""
+
+
+def is_refused(error: BaseException) -> bool:
+    """True if the server answers, but takes no connection as it is asked for."""
+    return any(re.search(pattern, str(error)) for pattern, _, _ in _REFUSED)
 
 
 def server_trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:

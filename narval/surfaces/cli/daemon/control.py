@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from narval import __version__
 from narval.errors import DaemonGoneError
 from narval.operations.text import clean, fault_line
 from narval.surfaces.cli.command import NOT_WELL, command
@@ -25,7 +26,21 @@ if TYPE_CHECKING:
 @command("status", example="narval status")
 def status(session: Session) -> None:
     """Tell if the daemon is alive, and what it does."""
-    session.give(session.ask("status"), status_shown.status)
+    holder = session.home.known_holder()
+    if holder is not None and holder.away:  # nothing can be read where it is away
+        session.give(_waiting(session.home, holder), status_shown.waiting)
+    else:
+        session.give(session.ask("status"), status_shown.status)
+
+
+def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
+    """The status of a daemon that waits for the server of its store: all that is known of it."""
+    from narval.operations.json_forms import moment
+
+    since = moment(holder.since)
+    away = {"since": since, "why": holder.away}
+    known = {"home": str(home.path), "version": __version__, "pid": holder.pid, "since": since}
+    return {**known, "state": "waiting", "away": away}
 
 
 @command("reload", example="narval reload", alters=True)
@@ -57,11 +72,12 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
     """End the daemon well, and wait until it has ended.
 
     Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start. A
-    standby ends at once. With --drain other daemons of the store take the agents that any may have.
+    standby ends at once, and so does a daemon that waits for the server of its store. With --drain other
+    daemons of the store take the agents that any may have.
     """
     home = session.home
-    if (standby := home.holder()) is not None and standby.is_standby:
-        _end(home, standby, timeout)
+    if (waiting := home.holder()) is not None and waiting.waits:
+        _end(home, waiting, timeout)
         session.give({"stopped": True}, lambda _: click.echo("stopped"))
         return
     daemon = reach(home, lambda: _free(home), session.acting_as)
@@ -77,13 +93,13 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
     session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
 
 
-def _end(home: Home, standby: Holder, timeout: float) -> None:
-    """End a standby, which holds nothing and listens at nothing. Raises DaemonGoneError."""
+def _end(home: Home, waiting: Holder, timeout: float) -> None:
+    """End a daemon that waits, which has no agents and listens at nothing. Raises DaemonGoneError."""
     deadline = time.monotonic() + timeout
-    os.kill(standby.pid, signal.SIGTERM)
-    while (holder := home.holder()) is not None and holder.pid == standby.pid:
+    os.kill(waiting.pid, signal.SIGTERM)
+    while (holder := home.holder()) is not None and holder.pid == waiting.pid:
         if time.monotonic() > deadline:
-            raise DaemonGoneError(f"the standby is still ending after {timeout:g} seconds")
+            raise DaemonGoneError(f"the daemon that waits is still ending after {timeout:g} seconds")
         time.sleep(PAUSE)
 
 

@@ -15,7 +15,7 @@ import click
 
 from narval import __version__
 from narval.definitions.reading.durations import duration
-from narval.errors import CutOffError, FencedError, StoreAwayError
+from narval.errors import CutOffError, FencedError
 from narval.operations.text import clean_lines, counted
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
@@ -99,7 +99,7 @@ def run(
             follow=follow,
         )
         try:
-            summary = asyncio.run(until_over(work, partial(_patience, home)))
+            summary = asyncio.run(until_over(work))
         finally:
             gc.freeze()  # the end of the program need not look through all that it had read
     if summary is None:
@@ -108,54 +108,23 @@ def run(
     context.exit(NOT_WELL if until_idle and (summary["failed"] or not summary["idle"]) else 0)
 
 
-AGAIN = 1.0
-"""Seconds after which a daemon that starts over tries again, while its store is away."""
-
-Work = Callable[[Callable[[], None]], Coroutine[Any, Any, Any]]
-"""The work of a daemon, which calls what it is given when it is ready."""
-
-
-def _patience(home: Home) -> float | None:
-    from narval.runtime.home.settings import Settings
-
-    return Settings.load(home.path).store_patience
-
-
-async def until_over(work: Work, patience: Callable[[], float | None]) -> Any:
-    """Serve the home until the daemon ends, and give what its work does.
+async def until_over(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Serve the home until the daemon ends, and give what its work does. Raises what ends it.
 
     One whose agents others may have by now starts over (G47), and one whose own agent was cut off from the
-    store: that waits for it for as many seconds as `patience` says (None: for ever). Raises StoreAwayError,
-    and what else ends it.
+    store, which it then waits for.
     """
-    import asyncio
-
-    since: float | None = None
-
-    def is_ready() -> None:
-        nonlocal since
-        since = None
-
     while True:
         try:
-            return await work(is_ready)
+            return await work()
         except (FencedError, CutOffError) as error:
-            since = time.monotonic() if since is None else since
             click.echo(f"warning: {error}; this daemon starts over", err=True)
-        except StoreAwayError:
-            if since is None:
-                raise
-            longest = patience()
-            if longest is not None and time.monotonic() - since > longest:
-                raise
-            await asyncio.sleep(AGAIN)
 
 
 async def _work(
     home: Home,
     ready: Callable[[Summary, int], None],
     beside: Callable[[], Coroutine[Any, Any, None]] | None,
-    is_ready: Callable[[], None],
     *,
     until_idle: bool,
     timeout: float | None,
@@ -189,7 +158,6 @@ async def _work(
         others = [asyncio.create_task(manager.keep_alive(partial(operations.turn, daemon), summary))]
         try:
             with _signals(daemon, work, manager):
-                is_ready()
                 ready(await status_of(daemon), len((await definitions(daemon))["definitions"]))
                 manager.ready(summary())
                 resume()

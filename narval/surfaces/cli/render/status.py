@@ -54,6 +54,18 @@ def status(shown: Row) -> None:
     section("failed of late:", RUNS, shown["failures"])
 
 
+def waiting(shown: Row) -> None:
+    """Write the status of a daemon that waits for the server of its store."""
+    fields(
+        [
+            ("home", shown["home"]),
+            ("daemon", f"program {shown['pid']} waits for the server of the store"),
+            ("since", f"{moment(shown['since'])} {zone()}"),
+            ("store", f"away: {clean(shown['away']['why'])}"),
+        ]
+    )
+
+
 def _cluster_of(cluster: Row) -> str:
     """The cluster in a line: its threads and what is on it, or why there is none."""
     if cluster["away"]:

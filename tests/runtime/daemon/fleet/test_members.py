@@ -273,33 +273,21 @@ async def test_G52_a_turn_of_the_homes_own_agent_that_needs_the_store_ends_the_d
 
 
 @in_a_loop
-async def test_G52_a_daemon_that_was_cut_off_starts_over_and_waits_for_its_store(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run, "AGAIN", 0.0)
-    away, cut_off = StoreAwayError("away"), CutOffError("cut off")
-
-    async def ends(patience: float | None, *ends: StoreError | None) -> str:
+async def test_G52_a_daemon_that_was_cut_off_starts_over() -> None:
+    async def ends(*ends: StoreError | None) -> str:
         left = iter(ends)
 
-        async def work(is_ready: Callable[[], None]) -> str:
+        async def work() -> str:
             if (error := next(left)) is not None:
-                if error is not away:
-                    is_ready()
                 raise error
-            is_ready()
             return "done"
 
-        return str(await run.until_over(work, lambda: patience))
+        return str(await run.until_over(work))
 
-    assert await ends(None, cut_off, away, away, None) == "done"
-    for patience, errors in (
-        (None, [away]),
-        (-1.0, [cut_off, away]),
-        (None, [cut_off, StoreError("broken")]),
-    ):
-        with pytest.raises(StoreError, match=str(errors[-1])):
-            await ends(patience, *errors)
+    cut_off = CutOffError("cut off")
+    assert await ends(cut_off, FencedError("fenced", frozenset()), None) == "done"
+    with pytest.raises(StoreError, match="broken"):
+        await ends(cut_off, StoreError("broken"))
 
 
 @contextmanager
