@@ -12,6 +12,10 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Plain data: of lists and tables, whatever is in them is plain too."""
 
 
+HEARSAY = "hearsay"
+"""The word by which a standing run says that what it tells or begins came of a language model's answer."""
+
+
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
 

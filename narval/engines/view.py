@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
@@ -12,6 +12,18 @@ from narval.engines.events import Caller, Plain
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Pattern
+
+
+class Verdict(NamedTuple):
+    """The verdict of a guard: whether it `holds`, and whether a language model's answer had a say in that."""
+
+    holds: bool
+    is_hearsay: bool = False
+
+
+def verdict_of(eids: Iterable[int]) -> Verdict:
+    """The verdict of a guard that holds if there is an element, where nothing is hearsay."""
+    return Verdict(next(iter(eids), None) is not None)
 
 
 class MemoryView(Protocol):
@@ -32,6 +44,12 @@ class MemoryView(Protocol):
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element, in memory or not yet, fits."""
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+        """The verdict of a guard, which takes nothing: it holds if there is an element of `eids`, which all
+        fit. Whoever decides by what it does not take has to ask this, for so its run is hearsay where the
+        guard is; the verdict says so to a run that decides for others.
+        """
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
         """True if some element would fit if it were not reserved by a call now under way."""

@@ -22,6 +22,7 @@ from narval.definitions.prototype import Output, Prototype
 from narval.engines.commands import Call, Command
 from narval.engines.effects import EFFECTS
 from narval.engines.events import Caller, OutputElement, Plain
+from narval.engines.view import Verdict, verdict_of
 from narval.exploration.assumptions import ANY, Assumptions
 from narval.exploration.choices import Choices, TooManyWays
 from narval.exploration.contradictions import contradictory, demands
@@ -165,6 +166,10 @@ class AnyMemory:
             if self._assumptions.is_among(eid, asked, scope):
                 self.answers[bound.text] = True
                 yield eid
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+        """The verdict of a guard: nothing here is hearsay."""
+        return verdict_of(eids)
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element fits; known of an argument that the definition holds as it is."""

@@ -22,8 +22,8 @@ def is_hearsay(memory: Memory, eids: Iterable[int]) -> bool:
 def spreads_to(memory: Memory, change: Change) -> tuple[int, int]:
     """The element and the run that a change makes hearsay, 0 for none.
 
-    An element is if it was made of hearsay, or by a step of a run that is; a run is that holds such an
-    element. What narval itself says of a run is not.
+    An element is if it was made of hearsay, or by a run that is, or says something of such a run; a run is
+    that holds such an element.
     """
     if type(change) is Held:
         return 0, change.run if is_hearsay(memory, change.eids) else 0
@@ -36,5 +36,4 @@ def _came_of(memory: Memory, element: Element) -> bool:
     origin = element.origin
     if origin is None:
         return False
-    by_step = (origin.run,) if origin.step or origin.call else ()
-    return is_hearsay(memory, (*by_step, *origin.inputs))
+    return is_hearsay(memory, (origin.run, *origin.inputs))

@@ -140,6 +140,7 @@ def _judged(state: TaskServerState, change: ConditionJudged) -> None:
     state.unserved.discard(change.event)
     if change.held:
         rule.receiver, rule.before_action = change.receiver, change.windows
+        rule.hearsay = rule.hearsay or change.hearsay
         if event.sync:
             state.chosen.setdefault(rule.receiver, ArrivalLine()).append(rule_key(event.id, change.rule))
         event.state = rule.state

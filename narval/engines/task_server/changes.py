@@ -224,7 +224,10 @@ class WindowOpened(ServerChange, frozen=True):
 
 
 class ConditionJudged(ServerChange, frozen=True):
-    """A condition was judged, for a receiver (0 where there is none); if it held, the action has windows."""
+    """A condition was judged, for a receiver (0 where there is none); if it held, the action has windows.
+
+    It is `hearsay` if a language model's answer had a say in that.
+    """
 
     at: float
     event: int
@@ -234,6 +237,7 @@ class ConditionJudged(ServerChange, frozen=True):
     windows: tuple[Interval, ...] | None = None
     picky: bool = False
     watched: bool = False
+    hearsay: bool = False
 
 
 class ActionDue(ServerChange, frozen=True):

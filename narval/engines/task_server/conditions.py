@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 from narval.definitions.task.definition import Rule
 from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.state import RaisedEvent
+from narval.engines.view import Verdict
 from narval.errors import PatternError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Condition
@@ -32,11 +33,12 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
     return condition.bind(given)
 
 
-def holds(decision: ServerDecision, bound: Bound) -> bool:
-    """True if some element of memory fits, or any would."""
+def judge(decision: ServerDecision, bound: Bound) -> Verdict:
+    """The verdict of a condition: it holds if some element of memory fits, or any would."""
+    view = decision.view
     if asks_memory(bound):
-        return next(decision.view.matching(bound, None), None) is not None
-    return decision.view.fits(_NOTHING, bound)
+        return view.judge(view.matching(bound, None), bound)
+    return view.judge((_NOTHING.eid,) if view.fits(_NOTHING, bound) else (), bound)
 
 
 def asks_memory(bound: Bound) -> bool:

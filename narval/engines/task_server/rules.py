@@ -16,7 +16,7 @@ from narval.definitions.task.definition import Rule
 from narval.definitions.task.windows import windows
 from narval.engines import commands
 from narval.engines.decision import Wanted
-from narval.engines.events import Plain
+from narval.engines.events import HEARSAY, Plain
 from narval.engines.task_server import circles, ending
 from narval.engines.task_server.changes import (
     ActionBegan,
@@ -25,7 +25,8 @@ from narval.engines.task_server.changes import (
     RuleBack,
     WindowOpened,
 )
-from narval.engines.task_server.conditions import CARRIED, OBJECT, asks_memory, bound, holds
+from narval.engines.task_server.conditions import CARRIED, OBJECT, asks_memory, bound
+from narval.engines.task_server.conditions import judge as judged
 from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.moments import (
     ends,
@@ -37,6 +38,7 @@ from narval.engines.task_server.moments import (
     wake_name,
 )
 from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, rule_key
+from narval.engines.view import Verdict
 from narval.memory.patterns.pattern import Bound
 
 GONE = "the type has no such rule any more"
@@ -130,17 +132,15 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     tried: list[Bound] = []
     receiver = None
     for instance in there:
-        if found.condition is True:
-            held = True
-        elif found.condition is False:
-            held = False
+        if isinstance(found.condition, bool):
+            verdict = Verdict(found.condition)
         else:
             eid = decision.state.at_work[instance].object if instance else 0
             tried.append(bound(decision, event, found, found.condition, eid))
-            held = holds(decision, tried[-1])
+            verdict = judged(decision, tried[-1])
         receiver = instance
-        if held:
-            _hold(decision, event, number, found, instance)
+        if verdict.holds:
+            _hold(decision, event, number, found, instance, is_hearsay=verdict.is_hearsay)
             return
         if isinstance(found.condition, bool) or OBJECT not in found.condition.variables:
             break
@@ -221,7 +221,15 @@ def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
 # --- the action -------------------------------------------------------------------------------------------
 
 
-def _hold(decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int) -> None:
+def _hold(
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    found: Rule,
+    receiver: int,
+    *,
+    is_hearsay: bool,
+) -> None:
     """A condition held: its action has its windows from now on."""
     rule = event.rules[number]
     unwatch(decision, rule, rule_key(event.id, number))
@@ -231,7 +239,8 @@ def _hold(decision: ServerDecision, event: RaisedEvent, number: int, found: Rule
     opened: Any = None
     if found.before_action is not None:
         opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
-    decision.change(ConditionJudged(decision.now, event.id, number, True, receiver, opened))
+    change = ConditionJudged(decision.now, event.id, number, True, receiver, opened, hearsay=is_hearsay)
+    decision.change(change)
     if receiver and event.sync:
         circles.look_round(decision, event, receiver)
     if event.id in decision.state.events and number in event.rules:
@@ -284,6 +293,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             "object": event.object,
             "case": event.case,
             "raiser": event.raiser,
+            **({HEARSAY: True} if rule.hearsay else {}),
         }
         call = decision.tell("act", said, run=receiver, elements=decision.elements(event.object))
     else:
@@ -292,6 +302,8 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
         if event.raiser:
             environment["raiser"] = str(event.raiser)
+        if rule.hearsay:
+            environment[HEARSAY] = "yes"
         asked = (call, decision.definition.kind, decision.definition.full_name, "action")
         decision.command(commands.Call(*asked, payload={"environment": environment}))
     decision.change(ActionBegan(decision.now, event.id, number, call))

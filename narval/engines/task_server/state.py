@@ -85,6 +85,8 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     call: str = ""
     wake: float | None = None
     watched: bool = False
+    hearsay: bool = False
+    """True if a language model's answer had a say in its condition."""
 
 
 class RaisedEvent(msgspec.Struct, omit_defaults=True):

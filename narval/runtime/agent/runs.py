@@ -12,6 +12,7 @@ from narval.definitions.people.directory import APPROVED
 from narval.engines.commands import SIGNAL, Answer, Call, Finish
 from narval.engines.decision import Inputs
 from narval.engines.events import (
+    HEARSAY,
     CallApproved,
     Caller,
     Failure,
@@ -28,6 +29,7 @@ from narval.memory.elements.element import Element, Origin
 from narval.memory.elements.error_element import read_error
 from narval.memory.elements.failure_element import make_failure
 from narval.memory.hearsay import is_hearsay
+from narval.memory.memory import Memory
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.transaction import Transaction
 from narval.runtime.agent.waiting import unanswered
@@ -75,10 +77,9 @@ def start_run(
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
-    makers = [caller.run if caller is not None else 0, who.run, again, *run.ancestors.values()]
-    if parent is not None:
-        makers += _behind(parent, environment)
-    if transaction.hears or is_hearsay(agent.memory, makers):
+    makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
+    is_led = parent is not None and _is_led(agent.memory, parent, environment)
+    if transaction.hears or is_led or is_hearsay(agent.memory, makers):
         transaction.mark_hearsay(run.eid)
     given = elements, caller, attempt, resume, dict(environment or {})
     started = Started(0, 0.0, *given, who.by, who.actor, inputs, who.way, who.session)
@@ -181,7 +182,7 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
-    if is_hearsay(agent.memory, (run.eid, *_behind(run, given.get("arguments")))):
+    if is_hearsay(agent.memory, (run.eid,)) or _is_led(agent.memory, run, given.get("arguments")):
         # A standing run is for all, and never is: it hands on what it is given.
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
             transaction.mark_hearsay(eid)
@@ -194,10 +195,14 @@ def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     agent.queue.append((0, hearer.eid, told))
 
 
-def _behind(run: Run, said: Any) -> list[int]:
-    """The runs in whose place a standing run tells another something, or begins it."""
-    named = (str(said.get(word) or "") for word in _BEHIND) if said and is_standing(run.kind) else ()
-    return [int(eid) for eid in named if eid.isdecimal()]
+def _is_led(memory: Memory, run: Run, said: Any) -> bool:
+    """True if a standing run tells another something, or begins it, because of hearsay: in the place of a run
+    that is, or by its own word.
+    """
+    if not said or not is_standing(run.kind):
+        return False
+    named = (str(said.get(word) or "") for word in _BEHIND)
+    return bool(said.get(HEARSAY)) or is_hearsay(memory, (int(eid) for eid in named if eid.isdecimal()))
 
 
 def _standing_for(transaction: Transaction, name: str) -> Run | None:

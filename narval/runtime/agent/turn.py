@@ -41,6 +41,15 @@ from narval.runtime.store.batch import Advance, Offer, SnapshotRow
 
 log = logging.getLogger("narval.turn")
 
+UNANSWERED = frozenset(
+    {
+        *("bad-prompt", "over-budget", "no-such-service", "no-secret", "unreachable", "too-slow"),
+        *("model-busy", "model-failed", "timeout", "interrupted", "no-worker"),
+        *("unknown-target", "no-function", "rejected"),
+    }
+)
+"""The errors of a call of a language model by which it said nothing. All others may have its words."""
+
 
 class Turn:
     """The part of an agent's work between two commits: runs are told events, requests are done.
@@ -54,7 +63,7 @@ class Turn:
         self.agent, self.surroundings = agent, surroundings
         self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
-        self.view = TurnView(agent, surroundings, self._effects.apply)
+        self.view = TurnView(agent, surroundings, self._effects.apply, self.transaction.mark_hearsay)
         self.controls = Controls(self.transaction, surroundings.schema_fault)
         self.add = self.controls.add
         self.start = partial(start_run, self.transaction)
@@ -245,9 +254,12 @@ class Turn:
 
 
 def _heed(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
-    """Let a run be hearsay from now on that is told the answer of a language model."""
+    """Let a run be hearsay from now on that is told what a language model said, be it by an error."""
     agent, call = transaction.agent, run.calls[event.call]
-    is_answer = isinstance(event, Produced) or (event.problem is None and not event.abandoned)
+    problem = event.problem if isinstance(event, Returned) else None
+    is_answer = isinstance(event, Produced) or not event.abandoned
+    if problem is not None and problem.kind in UNANSWERED:
+        is_answer = False
     if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
         transaction.mark_hearsay(run.eid)
 

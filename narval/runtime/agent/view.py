@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,11 @@ from narval.definitions.appointment import text_of
 from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain, Produced, Returned
+from narval.engines.view import Verdict, verdict_of
 from narval.errors import ActionError
+from narval.memory.elements.changes import HEARSAY
 from narval.memory.elements.element import Element
+from narval.memory.hearsay import is_hearsay
 from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.memory.patterns.pattern import Bound
@@ -81,6 +84,10 @@ class LiveMemory:
         """True if an element, in memory or not yet, fits."""
         return bound.test(self._memory.tree(element))
 
+    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+        """The verdict of a guard, as it is where nobody decides by it."""
+        return verdict_of(eids)
+
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
         """True if a unique output gave this value before (N37)."""
         return (name, expression, value) in self._memory.unique_values
@@ -89,14 +96,18 @@ class LiveMemory:
 class TurnView(LiveMemory):
     """The engines' `View` within a turn; `advance` has an engine decide.
 
-    `apply` lets a command of a run take effect.
+    `apply` lets a command of a run take effect, `mark_hearsay` makes a run hearsay.
     """
 
     def __init__(
-        self, agent: AgentState, surroundings: Surroundings, apply: Callable[[int, Command], None]
+        self,
+        agent: AgentState,
+        surroundings: Surroundings,
+        apply: Callable[[int, Command], None],
+        mark_hearsay: Callable[[int], None],
     ) -> None:
         super().__init__(agent.memory, surroundings)
-        self.apply = apply
+        self.apply, self._mark_hearsay = apply, mark_hearsay
         self._agent, self._surroundings = agent, surroundings
         self._run: Run | None = None
         self._at = 0.0
@@ -115,6 +126,24 @@ class TurnView(LiveMemory):
         """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
         self._run, self.definition = None, partial(self._definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+        """The verdict of a guard: hearsay if all that fits is, or what its variables stand for is."""
+        memory = self._memory
+        if HEARSAY not in memory.marks:
+            return verdict_of(eids)
+        named = (element.eid for _, elements in bound.variables for element in elements)
+        is_led, holds = is_hearsay(memory, named), False
+        if is_led:
+            holds = verdict_of(eids).holds
+        else:
+            for eid in eids:
+                holds, is_led = True, is_hearsay(memory, (eid,))
+                if not is_led:
+                    break
+        if is_led and self._run is not None:
+            self._mark_hearsay(self._run.eid)
+        return Verdict(holds, is_led)
 
     # --- runs and definitions ---------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from narval import ActionError, Input, Output, action, call
         model="prompt", outside=False)
 def ask(prompt):
     if prompt.attributes.get("away"):
-        raise ActionError("it is away", "away", final=True)
+        raise ActionError("it is away", "unreachable", final=True)
     return "<verdict is='send'/>"
 
 @action(inputs=[Input("letter", "*")])

@@ -41,8 +41,8 @@ def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response
         return ACCEPT
     if isinstance(node.guard, MemoryGuard):
         bound = node.guard.condition.bind(bindings(decision, node.guard.condition.variables, node))
-        holds = any(True for _ in decision.view.matching(bound, None))
-        return ACCEPT if holds else _of_result(decision, node, token, node.guard.otherwise)
+        verdict = decision.view.judge(decision.view.matching(bound, None), bound)
+        return ACCEPT if verdict.holds else _of_result(decision, node, token, node.guard.otherwise)
     return _of_result(decision, node, token, result_of(decision, node, token, node.guard))
 
 

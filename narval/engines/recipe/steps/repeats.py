@@ -20,8 +20,9 @@ LAST_MOMENT = 253_402_214_400.0
 
 def is_satisfied(decision: RecipeDecision, step: Step) -> bool:
     """True if an element fits what a step is called again for, in the plan's context or in memory."""
-    ranks = decision.surroundings(None, ()).ranks(bound_of(decision, step), None)
-    return any(True for rank in ranks() for _ in rank)
+    bound = bound_of(decision, step)
+    ranks = decision.surroundings(None, ()).ranks(bound, None)
+    return decision.view.judge((eid for rank in ranks() for eid in rank), bound).holds
 
 
 def bound_of(decision: RecipeDecision, step: Step) -> Bound:
