@@ -11,6 +11,7 @@ from narval.engines.work.ending import over
 from narval.engines.work.listing import people_in
 from narval.errors import RequestError, WorkRefusedError
 from narval.memory.elements.element import Origin
+from narval.memory.hearsay import is_hearsay
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
 from narval.operations.work.items import WorkLook, onlooker, person_of
@@ -143,6 +144,8 @@ async def renew(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = P
         given: dict[str, Any] = {"kind": definition.kind, "caller": run.caller, "inputs": inputs}
         begun = turn.start(run.name, shown, **given, origin=origin, definition=definition)
         assert begun is not None, run.name
+        if is_hearsay(turn.agent.memory, (run.eid,)):
+            turn.transaction.mark_hearsay(begun.eid)
         why = f"offered anew as {begun.eid}{f': {reason}' if reason else ''}"
         turn.tell(run.eid, Cancelled(0, 0.0, why, **asker.recorded))
         return begun

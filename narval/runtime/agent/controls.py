@@ -18,6 +18,7 @@ from narval.memory.elements import changes
 from narval.memory.elements.canonical import canonical_given
 from narval.memory.elements.control_elements import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.memory.elements.element import Element, Origin, children, local_name, parse
+from narval.memory.hearsay import is_hearsay
 from narval.runtime.agent.agent import OVER_LIMIT
 from narval.runtime.agent.jobs import StartRun
 from narval.runtime.agent.run_table import RunTable
@@ -49,7 +50,16 @@ class Controls:
             self.execute(element)
 
     def execute(self, element: Element) -> None:
-        """Do what one says."""
+        """Do what one says; all that comes of one that is hearsay is."""
+        transaction = self._transaction
+        heard = transaction.hears
+        transaction.hear(heard or is_hearsay(transaction.agent.memory, (element.eid,)))
+        try:
+            self._execute(element)
+        finally:
+            transaction.hear(heard)
+
+    def _execute(self, element: Element) -> None:
         if local_name(element.name) == QUIT:
             self._transaction.request_quit()
             return
@@ -89,7 +99,8 @@ class Controls:
         at = self._moment(definition.full_name, ancestors, origin) if definition is not None else None
         if at is not None:
             by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
-            transaction.later(at, StartRun(name, added, 0, by, actor, dict(ancestors)))
+            job = StartRun(name, added, 0, by, actor, dict(ancestors), transaction.hears)
+            transaction.later(at, job)
             return
         start_run(transaction, name, added, origin=origin, ancestors=ancestors)
 

@@ -237,8 +237,9 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     memory = agent.memory
     there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
-    if (
-        start_run(transaction, job.name, there, attempt=job.attempt, origin=origin, ancestors=job.ancestors)
-        is None
-    ):
+    more: dict[str, Any] = {"attempt": job.attempt, "origin": origin, "ancestors": job.ancestors}
+    run = start_run(transaction, job.name, there, **more)
+    if run is not None and job.hearsay:
+        transaction.mark_hearsay(run.eid)
+    if run is None:
         log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)

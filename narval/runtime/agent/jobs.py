@@ -16,7 +16,8 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Begin a top-level run, after its back-off (N28), by who began the first of them.
 
-    `ancestors` are the runs it descends from by start-plan: of each definition the first.
+    `ancestors` are the runs it descends from by start-plan: of each definition the first. It is `hearsay` if
+    what has it begin is.
     """
 
     name: str
@@ -25,6 +26,7 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     by: str = ""
     actor: str = ""
     ancestors: dict[str, int] = {}
+    hearsay: bool = False
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):

@@ -6,10 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from narval.errors import StoreAwayError, UnreadableError
 from narval.memory.elements.control_elements import CONTROLS
 from narval.memory.elements.element import Origin, local_name
 from narval.memory.elements.error_element import make_error
+from narval.memory.hearsay import is_hearsay
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.declared import declared_names
 from narval.runtime.agent.loop import Delivery, Request
@@ -90,7 +93,9 @@ class AgentMail:
         refusal = Refusal("unknown-agent", f"there is no agent {name!r:.80} here")
         row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
-        turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
+        eid = turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
+        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
+            turn.transaction.mark_hearsay(eid)
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
         """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
@@ -177,7 +182,7 @@ class AgentMail:
         sender = self.office.find_same(envelope.sender, envelope.sender_id)
         if sender is None:
             return  # nobody is there to be told
-        back = self.outbox.envelope(envelope.run, envelope.step)
+        back = replace(self.outbox.envelope(envelope.run, envelope.step), hearsay=envelope.hearsay)
         if refusal is None:
             self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
             return
