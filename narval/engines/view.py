@@ -14,16 +14,16 @@ from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Pattern
 
 
-class Verdict(NamedTuple):
+class GuardVerdict(NamedTuple):
     """The verdict of a guard: whether it `holds`, and whether a language model's answer had a say in that."""
 
     holds: bool
     is_hearsay: bool = False
 
 
-def verdict_of(eids: Iterable[int]) -> Verdict:
+def verdict_of(eids: Iterable[int]) -> GuardVerdict:
     """The verdict of a guard that holds if there is an element, where nothing is hearsay."""
-    return Verdict(next(iter(eids), None) is not None)
+    return GuardVerdict(next(iter(eids), None) is not None)
 
 
 class MemoryView(Protocol):
@@ -45,7 +45,7 @@ class MemoryView(Protocol):
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element, in memory or not yet, fits."""
 
-    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, which takes nothing: it holds if there is an element of `eids`, which all
         fit. Whoever decides by what it does not take has to ask this, for so its run is hearsay where the
         guard is; the verdict says so to a run that decides for others.

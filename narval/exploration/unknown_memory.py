@@ -22,7 +22,7 @@ from narval.definitions.prototype import Output, Prototype
 from narval.engines.commands import Call, Command
 from narval.engines.effects import EFFECTS
 from narval.engines.events import Caller, OutputElement, Plain
-from narval.engines.view import Verdict, verdict_of
+from narval.engines.view import GuardVerdict, verdict_of
 from narval.exploration.assumptions import ANY, Assumptions
 from narval.exploration.choices import Choices, TooManyWays
 from narval.exploration.contradictions import contradictory, demands
@@ -167,7 +167,7 @@ class AnyMemory:
                 self.answers[bound.text] = True
                 yield eid
 
-    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard: nothing here is hearsay."""
         return verdict_of(eids)
 

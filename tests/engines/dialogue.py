@@ -48,7 +48,7 @@ from narval.engines.events import (
     TimerFired,
 )
 from narval.engines.registry import engine_of
-from narval.engines.view import Verdict, verdict_of
+from narval.engines.view import verdict_of
 from narval.errors import ActionError
 from narval.memory.elements import changes as facts
 from narval.memory.elements.canonical import canonical
@@ -410,8 +410,7 @@ class Dialogue:
     def among(self, eids: Iterable[int], bound: Any, scope: Any) -> Iterator[int]:
         return self.memory.among(eids, bound, scope)
 
-    def judge(self, eids: Iterable[int], bound: Any) -> Verdict:
-        return verdict_of(eids)
+    judge = staticmethod(lambda eids, bound: verdict_of(eids))
 
     def fits(self, element: Element, bound: Any) -> bool:
         return bound.test(self.memory.tree(element))

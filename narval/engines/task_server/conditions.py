@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from narval.definitions.task.definition import Rule
 from narval.engines.task_server.decision import ServerDecision
 from narval.engines.task_server.state import RaisedEvent
-from narval.engines.view import Verdict
+from narval.engines.view import GuardVerdict
 from narval.errors import PatternError
 from narval.memory.elements.element import Element
 from narval.memory.patterns.pattern import Bound, Condition
@@ -33,7 +33,7 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
     return condition.bind(given)
 
 
-def judge(decision: ServerDecision, bound: Bound) -> Verdict:
+def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
     """The verdict of a condition: it holds if some element of memory fits, or any would."""
     view = decision.view
     if asks_memory(bound):

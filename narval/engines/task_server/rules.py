@@ -38,7 +38,7 @@ from narval.engines.task_server.moments import (
     wake_name,
 )
 from narval.engines.task_server.state import EventRule, KnownInstance, RaisedEvent, rule_key
-from narval.engines.view import Verdict
+from narval.engines.view import GuardVerdict
 from narval.memory.patterns.pattern import Bound
 
 GONE = "the type has no such rule any more"
@@ -133,7 +133,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     receiver = None
     for instance in there:
         if isinstance(found.condition, bool):
-            verdict = Verdict(found.condition)
+            verdict = GuardVerdict(found.condition)
         else:
             eid = decision.state.at_work[instance].object if instance else 0
             tried.append(bound(decision, event, found, found.condition, eid))

@@ -12,7 +12,7 @@ from narval.definitions.appointment import text_of
 from narval.definitions.people.directory import Directory
 from narval.engines.commands import Call, Command, Watch
 from narval.engines.events import Caller, Event, Plain, Produced, Returned
-from narval.engines.view import Verdict, verdict_of
+from narval.engines.view import GuardVerdict, verdict_of
 from narval.errors import ActionError
 from narval.memory.elements.changes import HEARSAY
 from narval.memory.elements.element import Element
@@ -84,7 +84,7 @@ class LiveMemory:
         """True if an element, in memory or not yet, fits."""
         return bound.test(self._memory.tree(element))
 
-    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, as it is where nobody decides by it."""
         return verdict_of(eids)
 
@@ -127,7 +127,7 @@ class TurnView(LiveMemory):
         self._run, self.definition = None, partial(self._definition, None)
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
 
-    def judge(self, eids: Iterable[int], bound: Bound) -> Verdict:
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard: hearsay if all that fits is, or what its variables stand for is."""
         memory = self._memory
         if HEARSAY not in memory.marks:
@@ -143,7 +143,7 @@ class TurnView(LiveMemory):
                     break
         if is_led and self._run is not None:
             self._mark_hearsay(self._run.eid)
-        return Verdict(holds, is_led)
+        return GuardVerdict(holds, is_led)
 
     # --- runs and definitions ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from narval.engines.events import Failure
 from narval.runtime.calls.backend import ABANDONED, LOST, Outcome, RunningCall
 from narval.runtime.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
 from narval.runtime.calls.output_capture import end_prints
-from narval.runtime.calls.programs.commands import LeaseOver
+from narval.runtime.calls.programs.commands import EndedWithLease
 
 
 class Coroutines:
@@ -66,7 +66,7 @@ class Coroutines:
             return Outcome(elements(await function_of(running.call.target)(**arguments(running.call.inputs))))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
-        except LeaseOver:
+        except EndedWithLease:
             return LOST
         except BaseException as error:
             return Outcome(problem=failure(error, file_of(running.call.target), running.call.home))

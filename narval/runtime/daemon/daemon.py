@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narval.definitions.people.directory import Directory
-from narval.errors import DaemonGoneError, RequestError, SettingsError, StoreAwayError
+from narval.errors import DaemonGoneError, RequestError, SettingsError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.recovery import at_once, restoring_memory
 from narval.runtime.calls.executor import Executor
@@ -30,6 +28,7 @@ from narval.runtime.daemon.bell import Bell
 from narval.runtime.daemon.committer import Committer
 from narval.runtime.daemon.home_files import HomeFiles
 from narval.runtime.daemon.main_loop import MainLoop
+from narval.runtime.daemon.opening import Note, join, note_nothing, once_it_answers
 from narval.runtime.daemon.reload import FilesInForce, log_start
 from narval.runtime.daemon.rounds import Rounds
 from narval.runtime.daemon.settings_in_force import SettingsInForce
@@ -53,9 +52,6 @@ if TYPE_CHECKING:
     from narval.runtime.daemon.fleet.fleet import Fleet
 
 log = logging.getLogger("narval.daemon")
-
-Note = Callable[..., None]
-"""Notes what the holder of a home is by now, by fields of a `Holder`."""
 
 
 class Daemon:
@@ -100,40 +96,17 @@ class Daemon:
         """
         with ExitStack() as holding:
             settings = Settings()
-            note: Note = _ignore
+            note: Note = note_nothing
             if home is not None:
                 note = holding.enter_context(home.lock(as_daemon=as_daemon))
                 settings = Settings.load(home.path)
-            started = partial(
-                cls._started,
-                home,
-                settings,
-                clock or SystemClock(),
-                note,
-                record_only=record_only,
-                standby=standby,
-            )
+            how = {"record_only": record_only, "standby": standby}
+            start = partial(_started, home, settings, clock or SystemClock(), note, **how)
             waits = as_daemon and settings.store is not None
-            daemon = await (_once_it_answers(started, settings, note) if waits else started())
+            daemon = await (once_it_answers(start, settings.store_patience, note) if waits else start())
             holding.push(daemon._closing)
             daemon._closing = holding.pop_all()
             return daemon
-
-    @classmethod
-    async def _started(
-        cls, home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool,
-        standby: bool,
-    ) -> Daemon:  # fmt: skip
-        """A daemon on a home that is held, once it has resumed."""
-        with ExitStack() as starting, ExitStack() as closing:
-            where = settings.store or home.store if home is not None else None
-            opened = open_store(where, settings.durability, settings.store_patience)
-            store = closing.enter_context(opened)
-            if home is not None and store.leases is not None:
-                closing.callback(await _join(home, settings, store, clock, starting, note, standby=standby))
-            daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
-            daemon._closing = closing.pop_all()
-            return await daemon._resumed()
 
     @classmethod
     async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
@@ -282,51 +255,26 @@ class Daemon:
         log_start(self.home, len(runs), self.files)
 
 
+async def _started(
+    home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool, standby: bool
+) -> Daemon:
+    """A daemon on a home that is held, once it has resumed."""
+    with ExitStack() as starting, ExitStack() as closing:
+        where = settings.store or home.store if home is not None else None
+        opened = open_store(where, settings.durability, settings.store_patience)
+        store = closing.enter_context(opened)
+        if home is not None and store.leases is not None:
+            closing.callback(await join(home, settings, store, clock, starting, note, standby=standby))
+        daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
+        daemon._closing = closing.pop_all()
+        return await daemon._resumed()
+
+
 def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
     daemon.logbook.attach()
     closing.callback(daemon.logbook.detach)
     if not daemon.record_only:
         closing.callback(capture_output())
-
-
-async def _once_it_answers(start: Callable[[], Awaitable[Daemon]], settings: Settings, note: Note) -> Daemon:
-    """The daemon, once the server of its store answers. Raises StoreAwayError when patience is over."""
-    from narval.runtime.store.shared.outage import Outage
-
-    outage = Outage(settings.store_patience)
-    while True:
-        try:
-            daemon = await start()
-        except StoreAwayError as error:
-            is_known, seconds = outage.away is not None, outage.delay(error)
-            note(away=str(error))
-            if not is_known:
-                log.warning("waiting for the server of the store: %s", error)
-            await asyncio.sleep(seconds)
-        else:
-            if outage.away is not None:
-                note(away="")
-                log.warning("the store is back after %.1f s", time.time() - outage.away[0])
-            return daemon
-
-
-def _ignore(**now: Any) -> None:
-    """Note nothing: a home in memory is held by nobody."""
-
-
-async def _join(
-    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, note: Note, *,
-    standby: bool,
-) -> Callable[[], None]:  # fmt: skip
-    from narval.runtime.daemon.fleet.joining import join_store
-
-    renewing = None if clock.is_simulated else starting
-    if standby:
-        note(is_standby=True)
-    leave = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
-    if standby:
-        note(is_standby=False)
-    return leave
 
 
 async def _follow(daemon: Daemon, folders: FolderAgents) -> None:

@@ -15,7 +15,7 @@ from typing import TextIO
 
 import narval
 from narval.definitions.action.resources import shown_resources
-from narval.runtime.calls.programs.commands import CommandRunner, LeaseOver
+from narval.runtime.calls.programs.commands import CommandRunner, EndedWithLease
 from narval.runtime.calls.programs.spawn import CannotStartError
 from narval.runtime.home.outside.cluster import ClusterSettings
 
@@ -71,7 +71,7 @@ class LocalCluster:
                 why = f"the local cluster ended with status {status}: {_last_line(folder / _LOG)}"
         except (CannotStartError, OSError) as error:
             why = f"{why}: {error}"
-        except LeaseOver:
+        except EndedWithLease:
             why = "the local cluster was ended, as the lease of this daemon was over"
         self._ended(why)
 

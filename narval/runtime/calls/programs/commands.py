@@ -19,7 +19,7 @@ _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPD
 """The variables of the daemon that a command sees, and those of `LC_`: no other is its matter."""
 
 
-class LeaseOver(BaseException):
+class EndedWithLease(BaseException):
     """The reaper has ended a program with the lease of the daemon: no failure that an action may catch."""
 
 
@@ -43,7 +43,8 @@ class CommandRunner:
         """Run a program for a call; give its status once all of its group is gone, negative that of a signal.
 
         `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError,
-        LeaseOver, and TimeoutError after so many seconds; then, and when cancelled, the group is ended first.
+        EndedWithLease, and TimeoutError after so many seconds; then, and when cancelled, the group is ended
+        first.
         """
         gone: asyncio.Future[int | None] = self._loop.create_future()
         marks = {reaper.OWNER: self._reaper.owner, reaper.CALL: call}
@@ -66,7 +67,7 @@ class CommandRunner:
             await asyncio.shield(gone)
             raise
         if status is None:
-            raise LeaseOver
+            raise EndedWithLease
         return status
 
 

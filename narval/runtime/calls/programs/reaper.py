@@ -43,10 +43,10 @@ def end_groups(groups: Iterable[int]) -> None:
 
 
 def kill_groups(groups: Iterable[int]) -> None:
-    """Kill these groups at once, and say so before."""
-    with contextlib.suppress(OSError):  # the daemon is gone, or has not read for very long
-        os.write(1, b"".join(b"%d\n" % group for group in groups))
+    """Kill these groups at once, and say so of each before."""
     for group in groups:
+        with contextlib.suppress(OSError):  # the daemon is gone, or has not read for very long
+            os.write(1, b"%d\n" % group)
         send(group, signal.SIGKILL, os.killpg)
 
 

@@ -44,7 +44,6 @@ class ReaperClient:
         self._gone: set[int] = set()
         self._killed: set[int] = set()
         """Groups that the reaper has killed, as far as it was read."""
-        self._said = b""
         self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
         self._deadline = b""
@@ -150,7 +149,6 @@ class ReaperClient:
         assert self._program.stdout is not None
         for pipe in (self._program.stdin, self._program.stdout):
             os.set_blocking(pipe.fileno(), False)
-        self._said = b""
         self._write(self._deadline)
         for group in self._groups:
             self._write(b"+%d\n" % group)
@@ -172,9 +170,8 @@ class ReaperClient:
         if self._program is None:
             return
         assert self._program.stdout is not None
-        while data := read_pipe(self._program.stdout.fileno()):
-            *groups, self._said = (self._said + data).split(b"\n")
-            self._killed.update(map(int, groups))
+        while data := read_pipe(self._program.stdout.fileno()):  # it writes whole lines, which fit in at once
+            self._killed.update(map(int, data.split()))
 
     def _write(self, line: bytes) -> bool:
         """Write a line to it; False when it is dead. One that is stopped finds by itself what it missed."""
