@@ -26,7 +26,6 @@ ATTRIBUTES_ALLOWED: dict[str, str] = {
 FOLDERS_ALLOWED: dict[str, str] = {"runtime/home": "what a home's files are, each kind of them in a room"}
 """Folders with more rooms, and why."""
 
-CLASSES_ALLOWED: dict[str, str] = {}
 CLASSES_ALLOWED: dict[str, str] = {
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing"
 }
