@@ -428,3 +428,43 @@ def test_TA23_a_plan_that_restarts_itself_for_ever_ends() -> None:
     assert driver.over.state == "failed"
     assert driver.over.failure is not None
     assert driver.over.failure.kind == "restart"
+
+
+SUB = """
+PLAN Main {
+  INPUT: TupleStream rows, Number go
+  OUTPUT: TupleStream out, Object word
+  BODY { t/Sub(rows, go : out, word) }
+}
+PLAN Sub {
+  INPUT: TupleStream rows, Number go
+  OUTPUT: TupleStream out, Object word
+  BODY { %s }
+}
+"""
+ONES = 'makestream2("[{\\"n\\": 1}, {\\"n\\": 2}]" : ones)'
+
+
+@pytest.mark.parametrize(
+    ("body", "gives"),
+    [
+        ('sprintf("%s", (go) : word) merge((rows) : out)', [7, 8]),
+        (f'{ONES} sprintf("now", () : word) merge((ones, rows) : out) noop() WAIT: go', [1, 2, 7, 8]),
+        ('sprintf("now", () : word) accumulate(rows : all) stream(all : out) terminate() WAIT: go', []),
+        ('compare(go, 1, "=" : _, no) merge((rows) : out) WAIT: no sprintf("now", () : word)', []),
+    ],
+)
+@pytest.mark.parametrize("value_first", [True, False])
+def test_T34_a_plan_may_give_and_end_before_its_stream_comes(
+    body: str, gives: list[int], value_first: bool
+) -> None:
+    driver = FlowDriver(flow(SUB % body))
+    if value_first:
+        driver.give(go=1)
+    driver.feed("rows", [{"n": 7}])
+    if not value_first:
+        driver.give(go=1)
+    driver.feed("rows", [{"n": 8}]).end("rows").run()
+    assert driver.over is not None
+    assert driver.over.state == "done", driver.over
+    assert sorted(row["n"] for row in driver.rows.get("out", [])) == gives

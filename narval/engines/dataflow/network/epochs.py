@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -38,8 +38,8 @@ class Owner(Protocol):
     def asked(self) -> dict[int, Gate]:
         """The requests under way, and whose they are."""
 
-    def begin_frame(self, gate: Gate, values: Mapping[str, Any], tag: str) -> ChildFrame:
-        """Begin a frame for a call."""
+    def open_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Open a frame for a call."""
 
     def control(self, call: OperatorCall) -> None:
         """Do what an operator wants that acts on its transaction."""
@@ -171,13 +171,13 @@ class Epoch:
 
 
 class _Door:
-    """The place where a call begins frames."""
+    """The place where a call opens frames."""
 
     def __init__(self, owner: Owner, gate: Gate) -> None:
         self._owner, self._gate = owner, gate
 
-    def begin(self, values: Mapping[str, Any], tag: str) -> ChildFrame:
-        return self._owner.begin_frame(self._gate, values, tag)
+    def open(self, tag: str) -> ChildFrame:
+        return self._owner.open_frame(self._gate, tag)
 
     def fed(self) -> None:
         self._gate.host.last_left(self._gate)

@@ -38,8 +38,8 @@ class Frames:
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
 
-    def begin(self, caller: Frame, gate: Gate, values: Mapping[str, Any], tag: str) -> Frame:
-        """Begin a frame for a call of another, within the bounds on depth and number (TA34)."""
+    def open(self, caller: Frame, gate: Gate, tag: str) -> Frame:
+        """Open a frame for a call of another, within the bounds on depth and number (TA34)."""
         settings = self.machine.settings
         if caller.depth >= settings.depth:
             raise FlowError(
@@ -50,9 +50,7 @@ class Frames:
             raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
         receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
         id = blake2b(f"{caller.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
-        frame = Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
-        frame.begin(values)
-        return frame
+        return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
 
     def stop(self, frame: Frame) -> None:
         """Make the try of a frame void, and all frames that come of it."""
@@ -158,9 +156,9 @@ class Frame:
         """The requests under way."""
         return self._frames.asked
 
-    def begin_frame(self, gate: Gate, values: Mapping[str, Any], tag: str) -> ChildFrame:
-        """Begin a frame for a call."""
-        return self._frames.begin(self, gate, values, tag)
+    def open_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Open a frame for a call."""
+        return self._frames.open(self, gate, tag)
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Fire what needs no input, and give the values that are there."""

@@ -18,7 +18,10 @@ from narval.engines.dataflow.network.spilling import Spill
 
 
 class ChildFrame(Protocol):
-    """A frame as the call sees it that began it."""
+    """A frame as the call sees it that opened it."""
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Give it its inputs that do not stream. It may give outputs, and be over, before this returns."""
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:
         """Give an input what comes for it."""
@@ -28,10 +31,10 @@ class ChildFrame(Protocol):
 
 
 class Door(Protocol):
-    """The place where a call begins frames."""
+    """The place where a call opens frames."""
 
-    def begin(self, values: Mapping[str, Any], tag: str) -> ChildFrame:
-        """Begin a frame with the inputs that do not stream; raises if that would be too deep or too many."""
+    def open(self, tag: str) -> ChildFrame:
+        """Open a frame, which has yet to begin; raises if that would be too deep or too many."""
 
     def fed(self) -> None:
         """Take note that the call has all its inputs."""
@@ -65,12 +68,19 @@ class PlanCall(FlowOperator):
             self._begin(self._values, "")
 
     def _begin(self, values: Mapping[str, Any], tag: str) -> None:
-        self._children.append(self._door.begin(values, tag))
+        child = self._door.open(tag)
+        self._children.append(child)
+        child.begin(values)
+
+    def _deliver(self, port: str, kind: Passing, item: Any = None) -> None:
+        """Give the frame what comes on a stream; one that is over already takes nothing."""
+        if port not in self.call.lifted and self._children:
+            self._children[0].deliver(port, kind, item)
 
     def handler(self, port: str, at: int) -> Handler:
         if port in self.call.lifted:
             return partial(self._each, port)
-        return lambda batch: self._children[0].deliver(port, Passing.TUPLES, batch)
+        return partial(self._deliver, port, Passing.TUPLES)
 
     def _each(self, port: str, batch: TupleBatch) -> None:
         if port != self._lifted[0]:
@@ -88,12 +98,10 @@ class PlanCall(FlowOperator):
             self._begin(*self._queue.popleft())
 
     def on_eos(self, port: str, at: int) -> None:
-        if port not in self.call.lifted:
-            self._children[0].deliver(port, Passing.EOS, None)
+        self._deliver(port, Passing.EOS)
 
     def on_cancelled(self, port: str, at: int) -> None:
-        if port not in self.call.lifted:
-            self._children[0].deliver(port, Passing.CANCEL, None)
+        self._deliver(port, Passing.CANCEL)
 
     def on_back(self, at: int, kind: Passing, item: Any) -> None:
         outlet = self._given[at]
