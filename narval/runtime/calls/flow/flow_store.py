@@ -60,6 +60,11 @@ class SeenItem(NamedTuple):
     data: bytes
 
 
+def encoded(answer: FlowAnswer) -> bytes:
+    """An answer as it is recorded."""
+    return msgspec.json.encode((*answer.batch, answer.port, answer.at))
+
+
 class FlowStore:
     """The store of dataflows in a file; in memory without one."""
 
@@ -99,11 +104,10 @@ class FlowStore:
             for schema, rows, relation, port, at in found
         ]
 
-    def record(self, session: str, key: str, answers: Iterable[FlowAnswer] = ()) -> None:
-        """Record what came of a piece of work, unless that is too large."""
-        data = msgspec.json.encode([(*answer.batch, answer.port, answer.at) for answer in answers])
-        if len(data) <= MOST_KEPT:
-            self._do("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", session, key, data)
+    def record(self, session: str, key: str, answers: Iterable[bytes] = ()) -> None:
+        """Record what came of a piece of work: its answers, each as it is `encoded`."""
+        data = b"[%b]" % b",".join(answers)
+        self._do("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", session, key, data)
 
     def forget_sessions(self, are_over: Callable[[str], bool]) -> None:
         """Forget the results of sessions that are over."""

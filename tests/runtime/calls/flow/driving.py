@@ -59,19 +59,18 @@ def load(folder: Path, plan: str, module: str = "") -> tuple[DataflowDefinition,
     return found, loaded.functions
 
 
-def drive(
+def driver_of(
     folder: Path,
     plan: str,
     module: str = "",
-    inputs: Mapping[str, FlowInput] | None = None,
     ttl: float | None = None,
     settings: FlowSettings | None = None,
     store: FlowStore | None = None,
     allow: tuple[str, ...] = (),
     sources: Mapping[str, FlowSource] | None = None,
     session: str = "session",
-) -> tuple[TransactionOver, Taken]:
-    """Run one transaction to its end."""
+) -> tuple[FlowDriver, Taken]:
+    """The driver of one transaction, and what will come of it."""
     definition, functions = load(folder, plan, module)
     taken, code = Taken(), UserCode(functions)
     kept = store if store is not None else FlowStore(None)
@@ -88,5 +87,16 @@ def drive(
         {"file": partial(to_file, code, folder)},
         folder,
     )
-    driver = FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl)
+    return FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl), taken
+
+
+def drive(
+    folder: Path,
+    plan: str,
+    module: str = "",
+    inputs: Mapping[str, FlowInput] | None = None,
+    **others: Any,
+) -> tuple[TransactionOver, Taken]:
+    """Run one transaction to its end; `others` are those of `driver_of`."""
+    driver, taken = driver_of(folder, plan, module, **others)
     return asyncio.run(driver.drive(inputs or {})), taken

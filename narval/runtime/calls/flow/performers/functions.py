@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -118,51 +119,38 @@ class CodeOperator:
     async def perform(self, request: OperatorRequest, give: Give) -> None:
         """Call the function, or the method of the class for the port."""
         if self._is_class:
-            yielded = await self._code.in_thread(partial(self._by_method, request))
-        elif request.phase == "eos":
-            yielded = []
+            calls = await self._of_method(request)
         else:
-            yielded = await self._by_function(request)
-        for port, values in _by_port(self._call.operator.outputs[:1], yielded).items():
-            for some in in_batches(values, BATCH):
-                await give(FlowAnswer(batch_from(some), port))
+            calls = [] if request.phase == "eos" else self._of_function(request)
+        async with aclosing(self._code.stream(calls)) as yielded:
+            async for some in yielded:
+                for port, values in _by_port(self._call.operator.outputs[:1], some).items():
+                    for part in in_batches(values, BATCH):
+                        await give(FlowAnswer(batch_from(part), port))
 
-    async def _by_function(self, request: OperatorRequest) -> Any:
+    def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:
+        """The calls of a function that a request asks for: one, or one for each tuple."""
         arguments = {name: request.arguments.get(name) for name in self._ports if name in request.arguments}
         if request.batch is None or request.phase == "run":
-            return listed(await self._code.call(self._function, **arguments))
+            return [partial(self._function, **arguments)]
         schema, rows, _ = request.batch
-        found: list[Any] = []
-        for row in rows:
-            values = {**arguments, request.port: given(schema, row)}
-            found += listed(await self._code.call(self._function, **values))
-        return found
+        return [partial(self._function, **{**arguments, request.port: given(schema, row)}) for row in rows]
 
-    def _by_method(self, request: OperatorRequest) -> list[Any]:
+    async def _of_method(self, request: OperatorRequest) -> list[Callable[[], Any]]:
+        """The calls of methods that a request asks for; of the first also that of `on_init`."""
+        calls: list[Callable[[], Any]] = []
         if self._instance is None:
-            self._instance = self._function()
-            on_init = getattr(self._instance, "on_init", None)
-            if on_init is not None:
-                on_init(**{name: value for name, value in request.arguments.items() if name in self._ports})
-        if request.phase == "run":
-            method = getattr(self._instance, "on_run", None)
-            return listed(method()) if method is not None else []
-        if request.phase == "eos":
-            method = getattr(self._instance, f"on_{request.port}_eos", None)
-            return listed(method()) if method is not None else []
-        method = getattr(self._instance, f"on_{request.port}")
-        assert request.batch is not None, request
+            self._instance = await self._code.in_thread(self._function)
+            values = {name: value for name, value in request.arguments.items() if name in self._ports}
+            calls += [partial(method, **values) for method in self._methods("on_init")]
+        if request.batch is None or request.phase == "run":
+            return calls + self._methods(f"on_{request.port}_eos" if request.phase == "eos" else "on_run")
         schema, rows, _ = request.batch
-        return [value for row in rows for value in listed(method(given(schema, row)))]
+        (method,) = self._methods(f"on_{request.port}")
+        return calls + [partial(method, given(schema, row)) for row in rows]
 
-
-def listed(found: Any) -> list[Any]:
-    """List what a function gave or yielded: nothing for None, one value for a value."""
-    if found is None:
-        return []
-    if isinstance(found, str | int | float | Mapping):
-        return [found]
-    return list(found)
+    def _methods(self, name: str) -> list[Callable[..., Any]]:
+        return [getattr(self._instance, name)] if hasattr(self._instance, name) else []
 
 
 def _by_port(ports: Any, yielded: list[Any]) -> dict[str, list[Any]]:

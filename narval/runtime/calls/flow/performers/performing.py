@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing, suppress
 from contextvars import copy_context
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.definitions.dataflow.definition import OperatorCall
-from narval.engines.dataflow.network.batches import TupleBatch
+from narval.engines.dataflow.network.batches import BATCH, TupleBatch
 from narval.engines.dataflow.network.requests import OperatorRequest
 
 MOST_THREADS = 32
@@ -75,6 +76,20 @@ class UserCode:
             return [await function(value) for value in values]
         return await self.in_thread(lambda: [function(value) for value in values])
 
+    async def stream(self, calls: Iterable[Callable[[], Any]]) -> AsyncGenerator[list[Any]]:
+        """The values that calls give or yield, one call after another, each as soon as it is there.
+
+        Async code is awaited. Any other has a thread of its own until it ends: a place among `MOST_THREADS`
+        would be lost to the functions that take what it yields, and that it waits for.
+        """
+        for is_awaited, group in groupby(calls, _is_awaited):
+            some = list(group)
+            streams = map(_awaited, some) if is_awaited else [ThreadStream(_each_of(some)).batches()]
+            for stream in streams:
+                async with aclosing(stream) as batches:
+                    async for values in batches:
+                        yield values
+
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Do work that may block; its result."""
         async with self._room:
@@ -92,11 +107,104 @@ def _answer(
     try:
         settle = partial(answer.set_result, work())
     except BaseException as error:
-        # No future takes a StopIteration, and SystemExit would be the end of the loop.
-        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-        settle = partial(answer.set_exception, error if is_plain else RuntimeError(f"it raised {error!r}"))
+        settle = partial(answer.set_exception, _raisable(error))
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(lambda: None if answer.done() else settle())
+
+
+def _raisable(error: BaseException) -> Exception:
+    """The error for the loop: no future takes a StopIteration, SystemExit would be the end of the loop."""
+    is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
+
+
+class ThreadStream:
+    """Values that a generator yields in a thread of its own, while the loop takes them.
+
+    The generator is at most `BATCH` values ahead. It is closed in its thread when it ends, or at its next
+    value after the loop has stopped taking them.
+    """
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self._source = values
+        self._values: list[Any] = []
+        self._error: Exception | None = None
+        self._has_ended = self._is_stopped = False
+        self._changed = threading.Condition()
+        self._loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
+
+    async def batches(self) -> AsyncGenerator[list[Any]]:
+        """The values in lists, each of all that is there. Raises what the generator raises, after them."""
+        run = partial(copy_context().run, self._run)
+        threading.Thread(target=run, name="narval-flow", daemon=True).start()
+        try:
+            has_ended = False
+            while not has_ended:
+                await self._ready.wait()
+                with self._changed:
+                    self._ready.clear()
+                    values, self._values = self._values, []
+                    has_ended = self._has_ended
+                    self._changed.notify()
+                if values:
+                    yield values
+            if self._error is not None:
+                raise self._error
+        finally:
+            with self._changed:
+                self._is_stopped = True
+                self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            with closing(self._source) as values:  # type: ignore[type-var]
+                for value in values:
+                    if not self._hand_over(value):
+                        return
+        except BaseException as error:
+            self._error = _raisable(error)
+        with self._changed:
+            self._has_ended = True
+            self._tell()
+
+    def _hand_over(self, value: Any) -> bool:
+        """Let the loop have a value, and wait for room for another; False if the loop takes no more."""
+        with self._changed:
+            self._values.append(value)
+            if len(self._values) == 1:
+                self._tell()
+            self._changed.wait_for(lambda: self._is_stopped or len(self._values) < BATCH)
+            return not self._is_stopped
+
+    def _tell(self) -> None:
+        with suppress(RuntimeError):  # the loop may be gone, which stopped this
+            self._loop.call_soon_threadsafe(self._ready.set)
+
+
+def _is_awaited(call: Callable[[], Any]) -> bool:
+    return inspect.isasyncgenfunction(call) or inspect.iscoroutinefunction(call)
+
+
+def _each_of(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    for call in calls:
+        yield from values_of(call())
+
+
+async def _awaited(call: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
+    """The values of async code: each that it yields, or all that it gives."""
+    if not inspect.isasyncgenfunction(call):
+        yield list(values_of(await call()))
+        return
+    async with aclosing(call()) as values:
+        async for value in values:
+            yield [value]
+
+
+def values_of(result: Any) -> Iterable[Any]:
+    """The values in what a function gave: none for None, one for a value, else what it yields."""
+    if result is None:
+        return ()
+    return (result,) if isinstance(result, str | int | float | Mapping) else result
 
 
 def only_output(call: OperatorCall) -> str:

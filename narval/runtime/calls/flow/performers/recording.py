@@ -7,6 +7,7 @@ two equal values are two messages, and a try again, or a start after a crash, is
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 from narval.engines.dataflow.network.batches import Relation
 from narval.engines.dataflow.network.requests import OperatorRequest
-from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.flow_store import MOST_KEPT, FlowStore, encoded
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give, Performer
 
 
@@ -37,8 +38,8 @@ class WorkRecord:
         """The answers of work that was done; None if it was not."""
         return self._store.result(self._session, key)
 
-    def done(self, key: str, *answers: FlowAnswer) -> None:
-        """Record that it is done."""
+    def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
+        """Record that it is done, with its answers as they are `encoded`."""
         self._store.record(self._session, key, answers)
 
 
@@ -58,14 +59,21 @@ class Recorded:
             for answer in known:
                 await give(answer)
             return
-        given: list[FlowAnswer] = []
+        kept, size = list[bytes](), 0
 
         async def note(answer: FlowAnswer) -> None:
-            given.append(answer)
+            nonlocal size
+            part = encoded(answer)
+            size += len(part)
+            if size <= MOST_KEPT:
+                kept.append(part)
+            else:
+                kept.clear()  # a stream without an end is not gathered
             await give(answer)
 
         await self._performer.perform(request, note)
-        self._record.done(key, *given)
+        if size <= MOST_KEPT:
+            self._record.done(key, kept)
 
 
 def _plain(value: Any) -> Any:

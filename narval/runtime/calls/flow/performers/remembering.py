@@ -9,6 +9,7 @@ import msgspec
 from narval.definitions.reading.durations import read_duration
 from narval.engines.dataflow.network.batches import FlowError, TupleBatch, batch_of, position, text_of
 from narval.engines.dataflow.network.requests import OperatorRequest
+from narval.runtime.calls.flow.flow_store import encoded
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.recording import WorkRecord
 from narval.runtime.calls.flow.performers.tools import FlowTools
@@ -72,7 +73,8 @@ class Remember:
         shown = msgspec.json.encode(was).decode()
         with self._store.together():
             self._store.see(self._name, key, now, msgspec.json.encode(fields))
-            self._record.done(work, FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, shown)])))
+            answer = FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, shown)]))
+            self._record.done(work, [encoded(answer)])
         return verdict, was
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -19,8 +20,8 @@ from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.documents import number_in, tuple_in
-from narval.runtime.calls.flow.performers.functions import batch_from, listed
-from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
+from narval.runtime.calls.flow.performers.functions import batch_from
+from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give, in_batches
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.web import text_of_page
 from narval.runtime.home.outside.sources import FlowSource
@@ -42,14 +43,10 @@ class Retrieve:
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
         if wrapper is not None:
-            found = await self._tools.code.call(wrapper, query)
-            if hasattr(found, "__aiter__"):
-                async for one in found:
-                    await give(FlowAnswer(batch_from([one])))
-                return
-            tuples = iter(listed(found))
-            while some := await self._tools.code.in_thread(lambda: list(islice(tuples, BATCH))):
-                await give(FlowAnswer(batch_from(some)._replace(relation=name)))
+            async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
+                async for some in yielded:
+                    for part in in_batches(some, BATCH):
+                        await give(FlowAnswer(batch_from(part)._replace(relation=name)))
             return
         source = source_of(self._tools.sources, name)
         text = await self._text(source)
