@@ -37,6 +37,8 @@ class Frames:
         self.tally = Tally()
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
+        self.void: set[str] = set()
+        """The frames that were made void and did not begin again: nothing of them counts."""
 
     def open(self, caller: Frame, gate: Gate, tag: str) -> Frame:
         """Open a frame for a call of another, within the bounds on depth and number (TA34)."""
@@ -52,8 +54,8 @@ class Frames:
         id = blake2b(f"{caller.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
         return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
 
-    def stop(self, frame: Frame) -> None:
-        """Make the try of a frame void, and all frames that come of it."""
+    def stop(self, frame: Frame, *, counts: bool = False) -> None:
+        """Stop the try of a frame, and all frames that come of it; unless what they did `counts` they are void."""
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()
@@ -61,6 +63,8 @@ class Frames:
                 continue
             if one.state == "at work":
                 stack += one.give_up_try()
+                if not counts:
+                    self.void.add(one.id)
             if one is not frame:
                 self.live.pop(one.id, None)  # one that was to begin again does not
 
@@ -125,6 +129,7 @@ class Frame:
 
     def _try(self) -> Epoch:
         machine = self._frames.machine
+        self._frames.void.discard(self.id)
         epoch = Epoch(self, machine, self.wiring, machine.number())
         for name, output in self.outputs.items():
             epoch.attach(name, output)
@@ -178,7 +183,7 @@ class Frame:
         """Do what an operator wants that acts on its transaction."""
         name = call.operator.name
         if name == "terminate":
-            self.stop()
+            self._frames.stop(self, counts=True)
             self._close("done", with_held=True)
         elif name == "restart" or restarts_after(self.wiring.graph, call):
             self.stop()

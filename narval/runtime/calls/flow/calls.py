@@ -25,14 +25,14 @@ from narval.runtime.agent.run import Run
 from narval.runtime.calls.backend import Outcome
 from narval.runtime.calls.context import Target, call
 from narval.runtime.calls.flow.documents import GatheredOutputs, inputs_of
-from narval.runtime.calls.flow.driver import FlowDriver, FlowInput, with_place
+from narval.runtime.calls.flow.driver import FlowInput, with_place
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
-from narval.runtime.calls.flow.performers.desk import Desk
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
+from narval.runtime.calls.flow.sessions import drive_session, remembering
 from narval.runtime.calls.flow.spill import DiskSpill
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.calls.in_flight import Post
@@ -59,8 +59,6 @@ class FlowCalls:
         self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
         self._post, self._sources = post, sources
         self._store: FlowStore | None = None
-        self._under_way = 0
-        """The sessions in the loop of dataflows, counted there."""
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session. Raises ActionError for inputs that cannot be read."""
@@ -128,15 +126,13 @@ class FlowCalls:
                 {**side.senders, **outside(code, home, web)},
                 home,
                 side.elements,
+                remembering(definition, inputs),
             )
-            desk = Desk(tools)
             spill = DiskSpill(None if home is None else home / "var")
             network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
-            self._under_way += 1
             try:
-                return await FlowDriver(network, desk.hire, gathered, ttl).drive(inputs)
+                return await drive_session(network, tools, gathered, inputs, ttl)
             finally:
-                self._under_way -= 1
                 value["operators"] = counted(definition.full_name, network)
                 spill.close()
 
@@ -150,12 +146,11 @@ class FlowCalls:
         return [document for _, document in gathered.documents()] if ended.state == "done" else []
 
     def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:
-        """The store, opened when it is first needed; what is over is forgotten where no other goes on."""
+        """The store, opened when it is first needed; sessions that are over are forgotten."""
         if self._store is None:
             home = self._targets.home
             self._store = FlowStore(None if home is None else home / "var" / FILE)
-        if not self._under_way:
-            self._store.forget_sessions(is_over)
+        self._store.forget_sessions(is_over)
         return self._store
 
 

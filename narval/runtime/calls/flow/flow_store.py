@@ -3,6 +3,10 @@
 It is a file of SQLite beside the store of the home, and used by the loop of dataflows alone: a page that was
 fetched is no business of a turn. What is in it saves work and messages done twice; a run's own record is the
 journal's. Each thing is committed as it is done (T23, TA22, TA23).
+
+What a session sees stays its own, a *sight*, until it ends well: only then is it `seen`, all of it at once.
+The messages of a session that did not end well are kept as told, by the dataflow and its values: the next
+session, to which the same things are new, does not send them again.
 """
 
 from __future__ import annotations
@@ -38,7 +42,28 @@ CREATE TABLE IF NOT EXISTS seen (
     name TEXT NOT NULL, key TEXT NOT NULL, first REAL NOT NULL, last REAL NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (name, key)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sights (
+    session TEXT NOT NULL, frame TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL,
+    first REAL NOT NULL, last REAL NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (session, name, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sights_items ON sights (name, key);
+CREATE TABLE IF NOT EXISTS told (dataflow TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS told_messages ON told (dataflow, message);
+CREATE INDEX IF NOT EXISTS told_sessions ON told (session);
 """
+
+_SESSIONS = """
+WITH RECURSIVE each (session) AS (
+    SELECT min(session) FROM results
+    UNION ALL SELECT (SELECT min(session) FROM results WHERE session > each.session) FROM each
+    WHERE each.session IS NOT NULL
+) SELECT session FROM each WHERE session IS NOT NULL
+"""
+"""The sessions that have results, found without reading all of them. A sight and a told message have one."""
+
+NOBODY = ""
+"""The session of messages whose own session did not end well."""
 
 
 class KeptPage(msgspec.Struct, array_like=True):
@@ -74,6 +99,16 @@ class FlowStore:
             path.chmod(0o600)
         self._database.executescript(_SCHEMA)
         self._is_together = False
+        self._under_way: set[str] = set()
+
+    @contextmanager
+    def under_way(self, session: str) -> Iterator[None]:
+        """Take note that a session is under way: what it sees is its own, and nothing of it is forgotten."""
+        self._under_way.add(session)
+        try:
+            yield
+        finally:
+            self._under_way.discard(session)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -110,10 +145,13 @@ class FlowStore:
         self._do("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", session, key, data)
 
     def forget_sessions(self, are_over: Callable[[str], bool]) -> None:
-        """Forget the results of sessions that are over."""
-        known = [row[0] for row in self._database.execute("SELECT DISTINCT session FROM results")]
-        for session in filter(are_over, known):
-            self._do("DELETE FROM results WHERE session = ?", session)
+        """Forget the results and sights of sessions that are over; what they told stays told."""
+        sessions = {row[0] for row in self._database.execute(_SESSIONS)}
+        for session in filter(are_over, sessions - self._under_way):
+            with self.together():
+                self._do("DELETE FROM results WHERE session = ?", session)
+                self._do("DELETE FROM sights WHERE session = ?", session)
+                self._do("UPDATE told SET session = ? WHERE session = ?", NOBODY, session)
 
     # --- pages ----------------------------------------------------------------------------------------
 
@@ -137,12 +175,56 @@ class FlowStore:
         row = self._one("SELECT key, first, last, data FROM seen WHERE name = ? AND key = ?", name, key)
         return None if row is None else SeenItem(*row)
 
-    def see(self, name: str, key: str, at: float, data: bytes) -> None:
-        """Remember an item: as it is now, since when it was first seen."""
+    def sight(self, session: str, name: str, key: str) -> SeenItem | None:
+        """An item that a session under way has seen under a name."""
+        text = "SELECT key, first, last, data FROM sights WHERE session = ? AND name = ? AND key = ?"
+        row = self._one(text, session, name, key)
+        return None if row is None else SeenItem(*row)
+
+    def is_anothers(self, session: str, name: str, key: str) -> bool:
+        """Test whether another session that is under way has seen an item, and is to tell of it."""
+        text = "SELECT session FROM sights WHERE name = ? AND key = ?"
+        sessions = {row[0] for row in self._database.execute(text, (name, key))}
+        return not sessions.isdisjoint(self._under_way - {session})
+
+    def see(self, session: str, frame: str, name: str, key: str, at: float, data: bytes) -> None:
+        """Take note of an item that a frame of a session sees: as it is now, and when it was first seen."""
         text = (
-            "INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET last = ?, data = ?"
+            "INSERT INTO sights VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (session, name, key) DO UPDATE SET last = ?, data = ?"
         )
-        self._do(text, name, key, at, at, data, at, data)
+        self._do(text, session, frame, name, key, at, at, data, at, data)
+
+    def remember(self, session: str, dataflow: str, void: Iterable[str]) -> None:
+        """Let all that a session has seen be seen, but for what its void frames saw: it ended well.
+
+        What earlier sessions of the dataflow told before they failed need not be known any more.
+        """
+        with self.together():
+            for frame in void:
+                self._do("DELETE FROM sights WHERE session = ? AND frame = ?", session, frame)
+            text = (
+                "INSERT INTO seen SELECT name, key, first, last, data FROM sights WHERE session = ?"
+                " ON CONFLICT (name, key) DO UPDATE SET last = excluded.last, data = excluded.data"
+            )
+            self._do(text, session)
+            self._do("DELETE FROM sights WHERE session = ?", session)
+            text = "DELETE FROM told WHERE dataflow = ? AND session IN (?, ?)"
+            self._do(text, dataflow, session, NOBODY)
+
+    def was_told(self, dataflow: str, message: str) -> bool:
+        """Test whether a session of a dataflow that did not end well has sent a message."""
+        text = "SELECT 1 FROM told WHERE dataflow = ? AND message = ? AND session = ?"
+        return self._one(text, dataflow, message, NOBODY) is not None
+
+    def tell(self, session: str, dataflow: str, message: str) -> None:
+        """Take note that a session has told a message, or has one for its own that was told before."""
+        text = (
+            "UPDATE told SET session = ? WHERE rowid ="
+            " (SELECT rowid FROM told WHERE dataflow = ? AND message = ? AND session = ? LIMIT 1)"
+        )
+        if not self._do(text, session, dataflow, message, NOBODY):
+            self._do("INSERT INTO told VALUES (?, ?, ?)", dataflow, message, session)
 
     def all_seen(self, name: str) -> list[SeenItem]:
         """All that was seen under a name, by key."""
@@ -153,9 +235,10 @@ class FlowStore:
 
     def forget_seen(self, name: str, key: str | None = None) -> int:
         """Forget an item of a name, or all of them; how many there were."""
-        if key is None:
-            return self._do("DELETE FROM seen WHERE name = ?", name)
-        return self._do("DELETE FROM seen WHERE name = ? AND key = ?", name, key)
+        chosen, values = ("name = ?", [name]) if key is None else ("name = ? AND key = ?", [name, key])
+        with self.together():
+            self._do(f"DELETE FROM sights WHERE {chosen}", *values)  # noqa: S608
+            return self._do(f"DELETE FROM seen WHERE {chosen}", *values)  # noqa: S608
 
     # --- inside ---------------------------------------------------------------------------------------
 

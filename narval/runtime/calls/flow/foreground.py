@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
-from itertools import islice
 from os import getpid
 from pathlib import Path
 from time import time
@@ -22,12 +21,12 @@ from narval.errors import DefinitionError, Fault, RequestError
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.documents import inputs_of, named_values
-from narval.runtime.calls.flow.driver import FlowDriver, Show
+from narval.runtime.calls.flow.driver import Show
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
-from narval.runtime.calls.flow.performers.desk import Desk
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
+from narval.runtime.calls.flow.sessions import drive_session, remembering
 from narval.runtime.calls.flow.spill import DiskSpill
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
@@ -110,12 +109,22 @@ async def run_sessions(
         web = Web(settings.fetch_allow, store, asyncio.sleep, time)
         senders = outside(code, folder, web)
         given = [inputs_of(definition, session) for session in sessions]
-        drivers = []
-        for at, show in enumerate(islice(shows, len(given)), 1):
+        runs = []
+        for at, (inputs, show) in enumerate(zip(given, shows, strict=False), 1):
             session = f"{mine}{at}"
             tools = FlowTools(
-                code, printed, asyncio.sleep, time, store, session, web, settings.sources, senders, folder
+                code,
+                printed,
+                asyncio.sleep,
+                time,
+                store,
+                session,
+                web,
+                settings.sources,
+                senders,
+                folder,
+                dataflow=remembering(definition, inputs),
             )
             bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
-            drivers.append(FlowDriver(Network(plan, bounds, session), Desk(tools).hire, show, ttl))
-        return await asyncio.gather(*map(FlowDriver.drive, drivers, given))
+            runs.append(drive_session(Network(plan, bounds, session), tools, show, inputs, ttl))
+        return await asyncio.gather(*runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from time import time
@@ -14,12 +14,12 @@ from narval.engines.dataflow.network.batches import TupleBatch
 from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
 from narval.engines.dataflow.network.transaction import Network
 from narval.engines.dataflow.network.wiring import FlowPlan
-from narval.runtime.calls.flow.driver import FlowDriver, FlowInput
+from narval.runtime.calls.flow.driver import FlowInput
 from narval.runtime.calls.flow.flow_store import FlowStore
-from narval.runtime.calls.flow.performers.desk import Desk
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
-from narval.runtime.calls.flow.sending import to_file
+from narval.runtime.calls.flow.sending import Sender, to_file
+from narval.runtime.calls.flow.sessions import drive_session, remembering
 from narval.runtime.calls.flow.web import Web
 from narval.runtime.home.loaded import Loaded
 from narval.runtime.home.outside.sources import FlowSource
@@ -59,22 +59,25 @@ def load(folder: Path, plan: str, module: str = "") -> tuple[DataflowDefinition,
     return found, loaded.functions
 
 
-def driver_of(
+def session_of(
     folder: Path,
     plan: str,
     module: str = "",
+    inputs: Mapping[str, FlowInput] | None = None,
     ttl: float | None = None,
     settings: FlowSettings | None = None,
     store: FlowStore | None = None,
     allow: tuple[str, ...] = (),
     sources: Mapping[str, FlowSource] | None = None,
     session: str = "session",
-) -> tuple[FlowDriver, Taken]:
-    """The driver of one transaction, and what will come of it."""
+    senders: Mapping[str, Sender] | None = None,
+) -> tuple[Coroutine[Any, Any, TransactionOver], Taken]:
+    """One transaction, to be awaited, and what will come of it."""
     definition, functions = load(folder, plan, module)
     taken, code = Taken(), UserCode(functions)
     kept = store if store is not None else FlowStore(None)
     web = Web(allow, kept, asyncio.sleep, time)
+    given = inputs or {}
     tools = FlowTools(
         code,
         taken.lines.append,
@@ -84,10 +87,11 @@ def driver_of(
         session,
         web,
         sources or {},
-        {"file": partial(to_file, code, folder)},
+        {"file": partial(to_file, code, folder), **(senders or {})},
         folder,
+        dataflow=remembering(definition, given),
     )
-    return FlowDriver(Network(FlowPlan(definition), settings, session), Desk(tools).hire, taken, ttl), taken
+    return drive_session(Network(FlowPlan(definition), settings, session), tools, taken, given, ttl), taken
 
 
 def drive(
@@ -97,6 +101,6 @@ def drive(
     inputs: Mapping[str, FlowInput] | None = None,
     **others: Any,
 ) -> tuple[TransactionOver, Taken]:
-    """Run one transaction to its end; `others` are those of `driver_of`."""
-    driver, taken = driver_of(folder, plan, module, **others)
-    return asyncio.run(driver.drive(inputs or {})), taken
+    """Run one transaction to its end; `others` are those of `session_of`."""
+    session, taken = session_of(folder, plan, module, inputs, **others)
+    return asyncio.run(session), taken  # type: ignore[arg-type]

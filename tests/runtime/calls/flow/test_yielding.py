@@ -15,7 +15,7 @@ from narval.engines.dataflow.network.batches import VALUE, TupleBatch
 from narval.engines.dataflow.network.requests import FlowSettings, TransactionOver
 from narval.runtime.calls.flow.documents import relation_of
 from tests.places import ROOT
-from tests.runtime.calls.flow.driving import drive, driver_of
+from tests.runtime.calls.flow.driving import drive, session_of
 
 PAGE = ROOT / "docs/reference/dataflow-language.md"
 
@@ -129,12 +129,12 @@ def test_what_never_ends_holds_no_other_dataflow_and_is_cancelled(tmp_path: Path
     SHARED.numbers, SHARED.see = lambda: endless(closed, []), lambda row: came.set()
 
     async def both() -> TransactionOver:
-        one, _ = driver_of(tmp_path, flow(f'{call} apply("see", ns)', ""), MODULE + code)
-        first = asyncio.create_task(one.drive({}))
+        one, _ = session_of(tmp_path, flow(f'{call} apply("see", ns)', ""), MODULE + code)
+        first = asyncio.create_task(one)
         await asyncio.to_thread(until, came)
         (tmp_path / "other").mkdir()
-        other, _ = driver_of(tmp_path / "other", flow('makestream2("[]" : out)'))
-        over = await other.drive({})
+        other, _ = session_of(tmp_path / "other", flow('makestream2("[]" : out)'))
+        over = await other
         assert not first.done()
         first.cancel()
         await asyncio.wait([first])

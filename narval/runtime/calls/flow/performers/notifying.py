@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from narval.engines.dataflow.network.batches import FlowError, tuple_text
 from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.runtime.calls.flow.documents import document_of
@@ -34,6 +36,16 @@ class Notify:
         for row in rows:
             key = self._record.key(self._dest, row)
             if self._record.answers(key) is None:
-                document = document_of(schema, row, self._element)
-                await self._send(FlowMessage(self._dest, tuple_text(schema, row), document, key))
-                self._record.done(key)
+                text, document = tuple_text(schema, row), document_of(schema, row, self._element)
+                await self._tell(FlowMessage(self._dest, text, document, key))
+
+    async def _tell(self, message: FlowMessage) -> None:
+        """Send a message, unless a session that did not end well has sent it, and record that it is told."""
+        store, session, dataflow = self._tools.store, self._tools.session, self._tools.dataflow
+        told = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
+        if not dataflow or not store.was_told(dataflow, told):
+            await self._send(message)
+        with store.together():
+            self._record.done(message.key)
+            if dataflow:
+                store.tell(session, dataflow, told)

@@ -20,12 +20,14 @@ NEW, CHANGED, SAME = "new", "changed", "same"
 class Remember:
     """Give tuples whose key was not seen to `new`, and to `changed` those that differ from what was seen.
 
-    What was seen longer ago than `window` counts as not seen. What came of a tuple is recorded with its being
-    seen, so a session that goes on after a crash takes the same ones for new.
+    What was seen longer ago than `window` counts as not seen. What another session under way has seen is left
+    to that one. What came of a tuple is recorded with its being seen, so a session that goes on after a crash
+    takes the same ones for new.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._store, self._now = tools.store, tools.now
+        self._store, self._session, self._now = tools.store, tools.session, tools.now
+        self._frame = request.frame
         self._record = WorkRecord(tools.store, tools.session, request)
         self._name = str(request.arguments["name"])
         key = request.call.parsed.get("key") or str(request.arguments["key"]).replace(" AND ", ",").split(",")
@@ -65,15 +67,18 @@ class Remember:
         if known is not None:
             verdict, before = known[0].batch.rows[0]
             return str(verdict), msgspec.json.decode(str(before))
-        now, item = self._now(), self._store.seen(self._name, key)
+        if self._store.is_anothers(self._session, self._name, key):
+            return SAME, {}
+        now, item = self._now(), self._store.sight(self._session, self._name, key)
+        item = item or self._store.seen(self._name, key)
         if item is not None and self._window is not None and item.last + self._window < now:
             item = None
         was: dict[str, Any] = msgspec.json.decode(item.data) if item is not None else {}
         verdict = NEW if item is None else SAME if was == _plain(fields) else CHANGED
-        shown = msgspec.json.encode(was).decode()
+        answer = FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, msgspec.json.encode(was).decode())]))
         with self._store.together():
-            self._store.see(self._name, key, now, msgspec.json.encode(fields))
-            answer = FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, shown)]))
+            data = msgspec.json.encode(fields)
+            self._store.see(self._session, self._frame, self._name, key, now, data)
             self._record.done(work, [encoded(answer)])
         return verdict, was
 

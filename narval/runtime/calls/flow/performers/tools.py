@@ -18,7 +18,9 @@ class FlowTools(NamedTuple):
     """The means of those who work outside: code of modules, a way to show lines, a way to let time pass, the
     present moment, the store of dataflows, the name of the session there, the web, the sources of the
     settings, and ways to send by the beginnings of addresses. Relative paths begin at `home`. `elements`
-    gives what of memory matches a pattern: its eid, its name, and its text.
+    gives what of memory matches a pattern: its eid, its name, and its text. `dataflow` names a dataflow that
+    remembers, with the values that it is given: what another session of it told and then failed is not told
+    again.
     """
 
     code: UserCode
@@ -32,3 +34,4 @@ class FlowTools(NamedTuple):
     senders: Mapping[str, Sender] = MappingProxyType({})
     home: Path | None = None
     elements: Callable[[str], Awaitable[list[tuple[int, str, str]]]] | None = None
+    dataflow: str = ""
