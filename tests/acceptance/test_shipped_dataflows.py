@@ -86,6 +86,9 @@ def test_T60_flats_are_told_of_once_and_again_when_they_are_cheaper(tmp_path: Pa
     with narval.running():
         first = started(narval, "flats.Flats", **of_flats(site))
         assert first["phase"] == "done", first
+        (unread,) = first["unread"]
+        assert (unread["attribute"], unread["count"], unread["texts"]) == ("price", 1, ["9,000"])
+        assert b"'9,000'" in narval("show", str(first["eid"])).stdout
         new = [
             f"new: Attic, 700: {site.url}/f/1",
             f"new: Barn, 500.5: {site.url}/b/1",

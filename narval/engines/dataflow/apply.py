@@ -35,6 +35,7 @@ def _session_ended(state: DataflowState, change: SessionEnded) -> None:
     session = state.sessions[state.calls.pop(change.call)]
     session.state, session.ended = change.state, change.at
     session.results, session.operators, session.error = change.results, change.operators, change.error
+    session.unread = change.unread
 
 
 def _input_completed(state: DataflowState, change: InputCompleted) -> None:

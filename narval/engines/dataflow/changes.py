@@ -19,6 +19,24 @@ class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     requests: int = 0
 
 
+class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The texts of an attribute that are no numbers though it has numbers: no value is in their place.
+
+    `texts` are the first of them; the operator that read them is the call `key` at `line` of its dataflow.
+    """
+
+    key: str
+    line: int
+    attribute: str
+    count: int = 0
+    texts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = ", …" if self.count > len(self.texts) else ""
+        texts = f"{', '.join(map(repr, self.texts))}{more}"
+        return f"{self.attribute} of {self.key}, line {self.line}: no numbers: {texts} ({self.count} in all)"
+
+
 class DataflowChange(RunChange, frozen=True):
     """A fact that changes a run of a dataflow."""
 
@@ -61,6 +79,7 @@ class SessionEnded(DataflowChange, frozen=True):
     results: tuple[int, ...] = ()
     operators: tuple[OperatorCount, ...] = ()
     error: int | None = None
+    unread: tuple[UnreadNumbers, ...] = ()
 
 
 class InputCompleted(DataflowChange, frozen=True):

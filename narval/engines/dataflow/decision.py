@@ -15,6 +15,7 @@ from narval.engines.dataflow.changes import (
     OperatorCount,
     SessionBegan,
     SessionEnded,
+    UnreadNumbers,
 )
 from narval.engines.dataflow.state import DataflowState
 from narval.engines.decision import Decision
@@ -70,16 +71,17 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         step = f"session {place + 1}"
         value = event.value or {}
         operators = msgspec.convert(value.get("operators", []), tuple[OperatorCount, ...])
+        unread = msgspec.convert(value.get("unread", []), tuple[UnreadNumbers, ...])
         problem = event.problem
         if event.abandoned:
             problem = Failure("abandoned", "it was given up")
         if problem is not None:
             error = self.add_error_element(problem.kind, problem.message, step, problem.detail, event.call)
-            self.change(SessionEnded(event.call, event.at, "failed", (), operators, error))
+            self.change(SessionEnded(event.call, event.at, "failed", (), operators, error, unread))
         else:
             results = self._added(event.call, event.elements)
             ended = "void" if value.get("state") == "void" else "done"
-            self.change(SessionEnded(event.call, event.at, ended, results, operators))
+            self.change(SessionEnded(event.call, event.at, ended, results, operators, unread=unread))
 
     def _added(self, call: str, given: Iterable[OutputElement]) -> tuple[int, ...]:
         session = self.state.sessions[self.state.calls[call]]

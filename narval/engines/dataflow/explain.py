@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lxml import etree
+from msgspec.structs import asdict
 
 from narval.definitions.dataflow.definition import DataflowDefinition, OperatorCall
 from narval.engines.commands import Watch
@@ -40,10 +41,17 @@ def waiting_for(
 
 
 def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, list[dict[str, Any]]]:
-    """The sessions, and the operators with what passed through them in sessions that have ended."""
+    """The sessions, the operators with what passed through them in sessions that have ended, and the texts
+    there that were no numbers.
+    """
     return {
         "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
         "operators": [_operator(state, call) for call in definition.graph.calls],
+        "unread": [
+            {"session": f"session {at}", **asdict(one), "texts": list(one.texts)}
+            for at, session in enumerate(state.sessions, 1)
+            for one in session.unread
+        ],
     }
 
 
@@ -115,7 +123,8 @@ def _reason_of_session(session: FlowSession) -> str:
     if session.state == "failed":
         return f"it failed; error {session.error} says why"
     if session.state == "done":
-        return f"every operator was finished or cancelled; it gave {len(session.results)} results"
+        gave = f"every operator was finished or cancelled; it gave {len(session.results)} results"
+        return "; ".join([gave, *map(str, session.unread)])
     return "its operators are at work"
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from narval.engines.dataflow.changes import OperatorCount
+from narval.engines.dataflow.changes import OperatorCount, UnreadNumbers
 from narval.engines.run_state import Moves, RunState
 
 
@@ -27,6 +27,7 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     operators: tuple[OperatorCount, ...] = ()
     error: int | None = None
     kept: bool = False
+    unread: tuple[UnreadNumbers, ...] = ()
 
 
 class DataflowState(RunState, omit_defaults=True):

@@ -148,6 +148,24 @@ def test_what_passed_is_told_of_each_operator(said: Dialogue) -> None:
     assert {"input houses", "output dear", key} <= {node.id for node in drawn.parts if hasattr(node, "id")}
 
 
+def test_texts_that_were_no_numbers_are_told_of_their_session(said: Dialogue) -> None:
+    run = start(said, TWO)
+    unread = {
+        "key": "extract-1",
+        "line": 4,
+        "attribute": "price",
+        "count": 5,
+        "texts": ["12,50", "27.00 €", "x"],
+    }
+    said.answer(said.call_of("session 1"), value={"unread": [unread]})
+    said.answer(said.call_of("session 2"), value={"state": "done"})
+    engine, definition, state = said.engines[run], said.definitions[run], said.states[run]
+    assert engine.parts(definition, state)["unread"] == [{"session": "session 1", **unread}]
+    told = "price of extract-1, line 4: no numbers: '12,50', '27.00 €', 'x', … (5 in all)"
+    assert str(engine.explain(definition, state, "session 1")).endswith(f"; {told}")
+    assert told not in str(engine.explain(definition, state, "session 2"))
+
+
 def test_a_cancelled_run_gives_its_sessions_up(said: Dialogue) -> None:
     run = start(said, TWO)
     said.cancel(run)

@@ -53,6 +53,19 @@ def test_TA35_a_document_without_sessions_is_a_fault(plan: Path, tmp_path: Path,
     assert (found.exit_code, why in found.stderr) == (1, True), found.stderr
 
 
+def test_a_text_that_is_no_number_is_warned_of(plan: Path, tmp_path: Path) -> None:
+    plan.write_text("""PLAN P { INPUT: String page; OUTPUT: out; BODY {
+      formatrelation(page, "content" : pages)
+      extract(pages, "record json:@\nprice Number json:@" : out)
+    } }""")
+    page = '["12,50", 7, "27.00 €"]'
+    found = narval(plan.parent, "dataflow", str(plan), "--set", f"page={page}", "--format", "csv")
+    assert found.stdout == 'price\n""\n7\n""\n'
+    told = "price of extract-1, line 3: no numbers: '12,50', '27.00 €' (2 in all)"
+    assert found.stderr == f"narval: {plan}: {told}\n"
+    assert found.exit_code == 0
+
+
 def test_a_failure_names_its_operator_and_line(plan: Path, tmp_path: Path) -> None:
     given = tmp_path / "in.xml"
     text = SESSION.replace(' type="Number"', "").format(7)

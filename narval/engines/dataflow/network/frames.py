@@ -55,7 +55,7 @@ class Frames:
         return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
 
     def stop(self, frame: Frame, *, counts: bool = False) -> None:
-        """Stop the try of a frame, and all frames that come of it; unless what they did `counts` they are void."""
+        """Stop the try of a frame, and all that come of it; unless what they did `counts` they are void."""
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()

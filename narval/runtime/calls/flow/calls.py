@@ -9,6 +9,7 @@ from functools import partial
 from time import time
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from narval.definitions.dataflow.definition import DataflowDefinition
@@ -29,6 +30,7 @@ from narval.runtime.calls.flow.driver import FlowInput, with_place
 from narval.runtime.calls.flow.flow_loop import FlowLoop
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
+from narval.runtime.calls.flow.performers.numbers import NumberReader
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
@@ -113,7 +115,7 @@ class FlowCalls:
 
         async def run_it() -> TransactionOver:
             store = self._opened(is_over)
-            web = Web(allow, store, asyncio.sleep, time)
+            web, numbers = Web(allow, store, asyncio.sleep, time), NumberReader()
             tools = FlowTools(
                 code,
                 print_line,
@@ -122,6 +124,7 @@ class FlowCalls:
                 store,
                 session,
                 web,
+                numbers,
                 self._sources(),
                 {**side.senders, **outside(code, home, web)},
                 home,
@@ -134,6 +137,7 @@ class FlowCalls:
                 return await drive_session(network, tools, gathered, inputs, ttl)
             finally:
                 value["operators"] = counted(definition.full_name, network)
+                value["unread"] = to_builtins(numbers.unread)
                 spill.close()
 
         try:

@@ -12,7 +12,9 @@ Outputs have the same form, and so have the elements that a dataflow gives to me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from lxml import etree
@@ -35,6 +37,8 @@ from narval.runtime.calls.flow.driver import FlowInput
 
 RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
 """The elements of a relation, of a tuple in it, and of a value."""
+
+_PLAIN = re.compile(r"[+-]?(?:\d+(?P<rest>(?:\.\d+)?(?P<exponent>[eE][+-]?\d+)?))", re.ASCII)
 
 _STREAMS = ("TupleStream", "Relation", "Object")
 """The types of inputs that take tuples."""
@@ -105,7 +109,8 @@ def value_of(datum: Datum, text: str) -> FlowInput:
     if datum.type == "Number":
         number = number_in(text)
         if number is None:
-            raise FlowError("bad-input", f"expected a number for the input {datum.name}, found {text!r:.80}")
+            wanted = f"expected a plain number, as 1250.50, for the input {datum.name}"
+            raise FlowError("bad-input", f"{wanted}, found {text!r:.80}")
         return number
     if datum.type in ("TupleStream", "Relation"):
         return relation_of(TupleBatch(VALUE, [(text,)]), datum.name)
@@ -113,14 +118,22 @@ def value_of(datum: Datum, text: str) -> FlowInput:
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a text is; None for any other."""
-    try:
-        number = float(text)
-    except ValueError:
+    """The number that a text is; None for any other.
+
+    A plain number has digits, a point before decimals, and maybe a sign and an exponent. Nothing is guessed:
+    a comma stands before decimals for some, and parts thousands for others.
+    """
+    plain = _PLAIN.fullmatch(text.strip())
+    if plain is None or not isfinite(number := float(plain[0])):
         return None
-    if number != number or number in (float("inf"), float("-inf")):
-        return None
-    return int(number) if number.is_integer() and abs(number) < 2**53 and "e" not in text.lower() else number
+    if plain["rest"]:
+        return (
+            int(number) if not plain["exponent"] and number.is_integer() and abs(number) < 2**53 else number
+        )
+    whole = int(plain[0])
+    if abs(whole) < 2**63:
+        return whole
+    return number if number == whole else None  # no rounded one in the place of a long one
 
 
 def relation_of(batch: TupleBatch, name: str) -> Relation:
@@ -130,16 +143,24 @@ def relation_of(batch: TupleBatch, name: str) -> Relation:
     return Relation(batch.schema, kept, name)
 
 
-def tuple_in(root: etree._Element) -> dict[str, Any]:
+def _number_given(attribute: str, text: str) -> int | float | None:
+    """The number of an attribute of an input; a blank text is no value. Raises FlowError for any other."""
+    number = number_in(text)
+    if number is None and text.strip():
+        message = f"expected a plain number, as 1250.50, for {attribute}, found {text!r:.80}"
+        raise FlowError("bad-input", message)
+    return number
+
+
+def tuple_in(root: etree._Element, read: Callable[[str, str], Any] = _number_given) -> dict[str, Any]:
     """The attributes of a tuple: those of its element, and its children with their texts.
 
-    A number is taken as one if its child, or its element, says type="Number".
+    A child that says type="Number" is what `read` gives for its name and text.
     """
     found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
     for child in root.iterchildren("*"):
-        text = text_within(child)
-        number = number_in(text) if child.get("type") == "Number" else None
-        found[str(child.tag)] = text if number is None else number
+        name, text = str(child.tag), text_within(child)
+        found[name] = read(name, text) if child.get("type") == "Number" else text
     if not found and root.text and root.text.strip():
         found["value"] = root.text
     return found
@@ -160,9 +181,13 @@ def tuple_element(schema: Schema, row: Row, name: str = TUPLE) -> etree._Element
         if value is not None:
             child = etree.SubElement(root, attribute)
             child.text = xml_safe(text_of(value))
-            if not isinstance(value, str):
+            if _is_number(value):
                 child.set("type", "Number")
     return root
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def relation_element(name: str, batches: Iterable[TupleBatch]) -> bytes:
@@ -179,7 +204,7 @@ def value_element(name: str, value: Any) -> bytes:
         return relation_element(name, value.batches())
     root = etree.Element(VALUE_OF, name=name)
     root.text = xml_safe(text_of(value))
-    if isinstance(value, int | float):
+    if _is_number(value):
         root.set("type", "Number")
     return etree.tostring(root, encoding="utf-8")
 

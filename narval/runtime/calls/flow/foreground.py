@@ -23,6 +23,7 @@ from narval.memory.elements.element import parse
 from narval.runtime.calls.flow.documents import inputs_of, named_values
 from narval.runtime.calls.flow.driver import Show
 from narval.runtime.calls.flow.flow_store import FILE, FlowStore
+from narval.runtime.calls.flow.performers.numbers import NumberReader
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import outside
@@ -98,9 +99,13 @@ async def run_sessions(
     sessions: Iterable[etree._Element],
     shows: Iterable[Show],
     printed: Callable[[str], None],
+    warn: Callable[[str], None],
     ttl: float | None = None,
 ) -> list[TransactionOver]:
-    """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs."""
+    """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs.
+
+    `warn` is told of texts that were to be numbers and are none.
+    """
     definition, functions, settings, folder, keep = flow
     code, plan, mine = UserCode(functions), FlowPlan(definition), f"{getpid()} {time()} "
     with ExitStack() as ends:
@@ -109,9 +114,10 @@ async def run_sessions(
         web = Web(settings.fetch_allow, store, asyncio.sleep, time)
         senders = outside(code, folder, web)
         given = [inputs_of(definition, session) for session in sessions]
-        runs = []
+        runs, readers = [], list[NumberReader]()
         for at, (inputs, show) in enumerate(zip(given, shows, strict=False), 1):
-            session = f"{mine}{at}"
+            session, numbers = f"{mine}{at}", NumberReader()
+            readers.append(numbers)
             tools = FlowTools(
                 code,
                 printed,
@@ -120,6 +126,7 @@ async def run_sessions(
                 store,
                 session,
                 web,
+                numbers,
                 settings.sources,
                 senders,
                 folder,
@@ -127,4 +134,7 @@ async def run_sessions(
             )
             bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
             runs.append(drive_session(Network(plan, bounds, session), tools, show, inputs, ttl))
-        return await asyncio.gather(*runs)
+        ended = await asyncio.gather(*runs)
+        for unread in (one for reader in readers for one in reader.unread):
+            warn(str(unread))
+        return ended

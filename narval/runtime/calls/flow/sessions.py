@@ -1,4 +1,4 @@
-"""Sessions of dataflows: one transaction, driven to its end; what it saw counts if it ended well (T29, T49)."""
+"""Sessions of dataflows: a transaction is driven to its end, and what it saw counts if that is good (T49)."""
 
 from __future__ import annotations
 

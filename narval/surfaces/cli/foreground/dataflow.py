@@ -83,6 +83,7 @@ def dataflow(
                 sessions,
                 writers,
                 lambda line: print(clean_lines(line), file=prints, flush=True),
+                lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
                 seconds,
             )
         )

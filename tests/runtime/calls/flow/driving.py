@@ -16,6 +16,7 @@ from narval.engines.dataflow.network.transaction import Network
 from narval.engines.dataflow.network.wiring import FlowPlan
 from narval.runtime.calls.flow.driver import FlowInput
 from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.performers.numbers import NumberReader
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.sending import Sender, to_file
@@ -33,6 +34,7 @@ class Taken:
         self.values: dict[str, Any] = {}
         self.ended: dict[str, bool] = {}
         self.lines: list[str] = []
+        self.unread: NumberReader
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         rows = [dict(zip(batch.schema, row, strict=True)) for row in batch.rows]
@@ -77,7 +79,8 @@ def session_of(
     taken, code = Taken(), UserCode(functions)
     kept = store if store is not None else FlowStore(None)
     web = Web(allow, kept, asyncio.sleep, time)
-    given = inputs or {}
+    given, numbers = inputs or {}, NumberReader()
+    taken.unread = numbers
     tools = FlowTools(
         code,
         taken.lines.append,
@@ -86,6 +89,7 @@ def session_of(
         kept,
         session,
         web,
+        numbers,
         sources or {},
         {"file": partial(to_file, code, folder), **(senders or {})},
         folder,

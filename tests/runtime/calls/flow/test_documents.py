@@ -70,7 +70,7 @@ def test_elements_named_as_an_input_are_its_tuples(definition: DataflowDefinitio
         (HOUSES.replace("houses", "city") + REST, "expected a value for the input city, found a relation"),
         (
             HOUSES + '<value name="most">many</value><value name="city"/>',
-            "expected a number for the input most",
+            "expected a plain number, as 1250.50, for the input most",
         ),
     ],
 )
@@ -111,7 +111,40 @@ def test_a_cancelled_output_is_none_and_an_empty_one_is_empty() -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("7", 7), ("7.0", 7), ("-1.5", -1.5), ("1e3", 1000.0), ("nan", None), ("inf", None), ("x", None)],
+    [
+        ("7", 7),
+        (" 7.0\n", 7),
+        ("-1.5", -1.5),
+        ("+0.25", 0.25),
+        ("1e3", 1000.0),
+        ("1250.00", 1250),
+        ("9007199254740993", 9007199254740993),
+        ("100000000000000000000", 1e20),
+    ],
 )
-def test_numbers_are_read(text: str, number: float | None) -> None:
+def test_plain_numbers_are_read(text: str, number: float | None) -> None:
     assert number_in(text) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("12,50", "1,250", "1,250.00", "1.250,00", "1.250.000", "1 250", "1\u00a0250", "1'250", "1_250"),
+        *("27.00 €", "€27", "$ 5", "5 %", "80 m²", "approx. 5", "5-7", "5/7", "(5)", "5 000 000"),
+        *("٣", "２", "½", "0x10", "1e", "e5", "5.", ".5", "--5", "1e400", "nan", "inf", "x", "true", ""),
+        "123456789012345678901",
+    ],
+)
+def test_a_text_that_is_no_plain_number_is_never_read_as_one(text: str) -> None:
+    assert number_in(text) is None
+
+
+def test_an_input_that_says_it_is_a_number_must_be_one() -> None:
+    root = etree.fromstring('<home><price type="Number">27.00 €</price></home>')
+    with pytest.raises(FlowError) as raised:
+        tuple_in(root)
+    assert str(raised.value) == "expected a plain number, as 1250.50, for price, found '27.00 €'"
+    assert tuple_in(etree.fromstring('<home><price type="Number"> </price></home>')) == {"price": None}
+    rows = [(True, float("inf"), 1.5)]
+    (again,) = etree.fromstring(relation_element("out", [TupleBatch(("a", "b", "c"), rows)]))
+    assert tuple_in(again) == {"a": "true", "b": "inf", "c": 1.5}

@@ -29,11 +29,14 @@ def extracted(
     return taken
 
 
+BY_CLASS = r"translate(string(td[@class='price']), ' ', '')"
+
+
 @pytest.mark.parametrize(
     "rules",
     [
-        "record //table/tr\naddress td[1]\nprice Number td[2]\nlink td/a/@href",
-        "record css:.houses tr\naddress css:td:first-child\nprice Number css:.price\nlink css:a::attr(href)",
+        "record //table/tr\naddress td[1]\nprice Number translate(td[2], ' ', '')\nlink td/a/@href",
+        f"record css:.houses tr\naddress css:td:first-child\nprice Number {BY_CLASS}\nlink css:a::attr(href)",
     ],
 )
 def test_TA40_records_of_a_page(tmp_path: Path, rules: str) -> None:

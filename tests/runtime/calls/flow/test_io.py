@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from functools import partial
@@ -154,6 +155,44 @@ def test_TA19_settings_of_sources_that_are_wrong_are_told(text: str, why: str) -
     settings, faults = parse_settings(Source.of_text("etc/narval.toml", text))
     assert settings is None
     assert why in str(faults[0])
+
+
+BAD = ["12,50", "27.00 €", "1,250.00", "1_000"]
+"""Texts that would be another number if they were guessed at."""
+
+PRICE = "<h><price type='Number'>{}</price></h>"
+NUMBERS = {
+    "csv": ("price;id\n" + "".join(f"{text};a\n" for text in ["7.5", "", *BAD]), "csv"),
+    "json": (json.dumps([{"price": text} for text in ["7.5", " ", *BAD]]), "json"),
+    "xml": (f"<r>{''.join(map(PRICE.format, ['7.5', '', *BAD]))}</r>", "xml"),
+    "wrapper": (f"{['7.5', '', *BAD]!r}", "wrapper"),
+    "extract": (json.dumps(["7.5", "", *BAD]), "extract"),
+}
+
+
+@pytest.mark.parametrize("way", NUMBERS)
+def test_a_text_that_is_no_plain_number_is_no_value_and_is_told(tmp_path: Path, way: Any) -> None:
+    text, kind = NUMBERS[way]
+    (tmp_path / "f").write_text(text)
+    module = f"""
+from narval import wrapper
+
+@wrapper(attributes={{"price": "Number"}})
+def homes(query):
+    for price in {text if kind == "wrapper" else []}:
+        yield {{"price": price}}
+"""
+    if kind == "extract":
+        body = f"makestream2({json.dumps(json.dumps([{'content': text}]))} : pages) "
+        body += 'extract(pages, "record json:@\nprice Number json:@" : out)'
+    else:
+        body = f'retrieve("{"homes" if kind == "wrapper" else "s"}", "" : out)'
+    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), numbers=("price",))}
+    over, taken = drive(tmp_path, flow(body), module, sources=sources)
+    assert over.state == "done", over
+    assert [row["price"] for row in taken.rows["out"]] == [7.5, *[None] * 5]
+    (unread,) = taken.unread.unread
+    assert (unread.attribute, unread.count, unread.texts) == ("price", 4, tuple(BAD[:3]))
 
 
 # --- what is remembered and sent ------------------------------------------------------------------------

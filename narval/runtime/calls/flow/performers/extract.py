@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urljoin
@@ -19,7 +19,6 @@ from narval.definitions.dataflow.rules import ExtractField, ExtractRules, Select
 from narval.engines.dataflow.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
 from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.memory.elements.element import text_within
-from narval.runtime.calls.flow.documents import number_in
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give
 from narval.runtime.calls.flow.performers.tools import FlowTools
 
@@ -36,7 +35,7 @@ class Extract:
     """Give the records of each document; of a page its `content`, else the value of the only attribute."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._code = tools.code
+        self._code, self._numbers = tools.code, tools.numbers
         parsed = request.call.parsed.get("rules")
         if not isinstance(parsed, ExtractRules):
             try:
@@ -53,7 +52,8 @@ class Extract:
         for row in rows:
             text, type = _document(schema, row)
             at_hand = dict(zip(schema, row, strict=True))
-            work = partial(_extracted, self._rules, text, type, at_hand)
+            number = partial(self._numbers.read, request.call)
+            work = partial(_extracted, self._rules, text, type, at_hand, number)
             try:
                 found = await asyncio.wait_for(self._code.in_thread(work), LONGEST)
             except TimeoutError:
@@ -80,21 +80,23 @@ def _document(schema: Schema, row: Row) -> tuple[str, str]:
     return text, type
 
 
-def _extracted(rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any]) -> list[Row]:
+def _extracted(
+    rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any], number: Callable[[str, Any], Any]
+) -> list[Row]:
     fields, base = rules.fields, str(at_hand.get("url") or "")
     return [
-        tuple([_value(field, found, base) for field, found in zip(fields, values, strict=True)])
+        tuple([_value(field, found, base, number) for field, found in zip(fields, values, strict=True)])
         for values in _records(rules, text, type, at_hand)
     ]
 
 
-def _value(field: ExtractField, found: Any, base: str) -> Any:
-    if found is None or isinstance(found, bool):
-        return None if found is None else str(found).lower()
+def _value(field: ExtractField, found: Any, base: str, number: Callable[[str, Any], Any]) -> Any:
+    if found is None:
+        return None
     if field.type == "Number":
-        if isinstance(found, int | float):
-            return found
-        return number_in(str(found).strip().replace(" ", "").replace(",", ""))
+        return number(field.name, found)
+    if isinstance(found, bool):
+        return str(found).lower()
     if field.type == "Url" and isinstance(found, str):
         try:
             return urljoin(base, found.strip())

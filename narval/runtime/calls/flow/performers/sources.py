@@ -12,19 +12,23 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from narval.definitions.dataflow.code import DATAFLOW_CODE, DataflowDeclaration
 from narval.definitions.dataflow.conditions import parse_text
-from narval.definitions.dataflow.rules import TextError
+from narval.definitions.dataflow.rules import VALUE_TYPES, TextError
 from narval.engines.dataflow.network.batches import BATCH, FlowError, TupleBatch, batch_of
 from narval.engines.dataflow.network.operators.conditions import chooser
 from narval.engines.dataflow.network.requests import OperatorRequest
 from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import parse
-from narval.runtime.calls.flow.documents import number_in, tuple_in
+from narval.runtime.calls.flow.documents import tuple_in
 from narval.runtime.calls.flow.performers.functions import batch_from
 from narval.runtime.calls.flow.performers.performing import FlowAnswer, Give, in_batches
 from narval.runtime.calls.flow.performers.tools import FlowTools
 from narval.runtime.calls.flow.web import text_of_page
 from narval.runtime.home.outside.sources import FlowSource
+
+ReadNumber = Callable[[str, Any], Any]
+"""Reads the number of an attribute from its text; what is none is no value, and is counted."""
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
@@ -42,15 +46,17 @@ class Retrieve:
         """Retrieve what a request asks for."""
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
+        number = partial(self._tools.numbers.read, request.call)
         if wrapper is not None:
+            typed = partial(_typed, number, _numbers_of(wrapper))
             async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
                 async for some in yielded:
-                    for part in in_batches(some, BATCH):
+                    for part in in_batches(map(typed, some), BATCH):
                         await give(FlowAnswer(batch_from(part)._replace(relation=name)))
             return
         source = source_of(self._tools.sources, name)
         text = await self._text(source)
-        work = partial(_read, source, text)
+        work = partial(_read, source, text, number)
         for batch in _chosen(await self._tools.code.in_thread(work), query):
             await give(FlowAnswer(batch._replace(relation=name)))
 
@@ -96,32 +102,38 @@ def _chosen(tuples: Iterator[dict[str, Any]], query: str) -> Iterable[TupleBatch
 # --- forms ----------------------------------------------------------------------------------------------
 
 
-def _read(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
+def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
     """The tuples of a document. Raises FlowError."""
     try:
-        return map(partial(_typed, source.numbers), _FORMS[source.kind](source, text))
+        return map(partial(_typed, number, source.numbers), _FORMS[source.kind](source, text, number))
     except FlowError:
         raise
     except Exception as error:
         raise FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}") from None
 
 
-def _typed(numbers: Iterable[str], found: dict[str, Any]) -> dict[str, Any]:
-    """A tuple whose texts are numbers where the settings say so; what is none is no value."""
-    for name in numbers:
-        if isinstance(found.get(name), str):
-            found[name] = number_in(found[name])
-    return found
+def _typed(number: ReadNumber, numbers: Iterable[str], row: Any) -> Any:
+    """A tuple whose texts are numbers where its declaration says so; what is none is no value."""
+    if not isinstance(row, Mapping):
+        return row
+    return {**row, **{name: number(name, row[name]) for name in numbers if isinstance(row.get(name), str)}}
 
 
-def _of_csv(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
+def _numbers_of(wrapper: Any) -> tuple[str, ...]:
+    """The attributes that a wrapper declares as numbers."""
+    declaration: DataflowDeclaration | None = getattr(wrapper, DATAFLOW_CODE, None)
+    types = (declaration.attributes if declaration is not None else None) or {}
+    return tuple(name for name, type in types.items() if VALUE_TYPES.get(str(type).lower()) == "Number")
+
+
+def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
     heading, _, _ = text.partition("\n")
     delimiter = max(",;\t|", key=heading.count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey="")
     return iter([{name: value for name, value in row.items() if name} for row in rows])
 
 
-def _of_json(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
+def _of_json(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines[:2]):
         found: Any = [json.loads(line) for line in lines]
@@ -142,13 +154,13 @@ def _flat(row: Any) -> dict[str, Any]:
     }
 
 
-def _of_xml(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
+def _of_xml(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
     root = parse(canonical(_DECLARATION.sub("", text).encode()))
     nodes = root.iter(source.records) if source.records else root.iterchildren("*")
-    return iter([tuple_in(node) for node in nodes])
+    return iter([tuple_in(node, number) for node in nodes])
 
 
-def _of_rss(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
+def _of_rss(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
     import feedparser
 
     fields = ("id", "title", "link", "summary", "published")
@@ -160,7 +172,7 @@ def _of_rss(source: FlowSource, text: str) -> Iterator[dict[str, Any]]:
     return iter([{name: entry.get(name) for name in fields} for entry in feed.entries])
 
 
-_FORMS: Mapping[str, Callable[[FlowSource, str], Iterator[dict[str, Any]]]] = {
+_FORMS: Mapping[str, Callable[[FlowSource, str, ReadNumber], Iterator[dict[str, Any]]]] = {
     "csv": _of_csv,
     "json": _of_json,
     "xml": _of_xml,

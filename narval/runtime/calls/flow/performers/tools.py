@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from narval.runtime.calls.flow.flow_store import FlowStore
+from narval.runtime.calls.flow.performers.numbers import NumberReader
 from narval.runtime.calls.flow.performers.performing import UserCode
 from narval.runtime.calls.flow.sending import Sender
 from narval.runtime.calls.flow.web import Web
@@ -16,11 +17,11 @@ from narval.runtime.home.outside.sources import FlowSource
 
 class FlowTools(NamedTuple):
     """The means of those who work outside: code of modules, a way to show lines, a way to let time pass, the
-    present moment, the store of dataflows, the name of the session there, the web, the sources of the
-    settings, and ways to send by the beginnings of addresses. Relative paths begin at `home`. `elements`
-    gives what of memory matches a pattern: its eid, its name, and its text. `dataflow` names a dataflow that
-    remembers, with the values that it is given: what another session of it told and then failed is not told
-    again.
+    present moment, the store of dataflows, the name of the session there, the web, a reader of numbers, the
+    sources of the settings, and ways to send by the beginnings of addresses. Relative paths begin at `home`.
+    `elements` gives what of memory matches a pattern: its eid, its name, and its text. `dataflow` names a
+    dataflow that remembers, with the values that it is given: what another session of it told and then failed
+    is not told again.
     """
 
     code: UserCode
@@ -30,6 +31,7 @@ class FlowTools(NamedTuple):
     store: FlowStore
     session: str
     web: Web
+    numbers: NumberReader
     sources: Mapping[str, FlowSource] = MappingProxyType({})
     senders: Mapping[str, Sender] = MappingProxyType({})
     home: Path | None = None
