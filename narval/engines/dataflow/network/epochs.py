@@ -38,8 +38,8 @@ class Owner(Protocol):
     def asked(self) -> dict[int, Gate]:
         """The requests under way, and whose they are."""
 
-    def open_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Open a frame for a call."""
+    def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Make a frame for a call, which has yet to begin."""
 
     def control(self, call: OperatorCall) -> None:
         """Do what an operator wants that acts on its transaction."""
@@ -171,13 +171,13 @@ class Epoch:
 
 
 class _Door:
-    """The place where a call opens frames."""
+    """The place where a call makes frames."""
 
     def __init__(self, owner: Owner, gate: Gate) -> None:
         self._owner, self._gate = owner, gate
 
-    def open(self, tag: str) -> ChildFrame:
-        return self._owner.open_frame(self._gate, tag)
+    def make(self, tag: str) -> ChildFrame:
+        return self._owner.make_frame(self._gate, tag)
 
     def fed(self) -> None:
         self._gate.host.last_left(self._gate)

@@ -40,8 +40,8 @@ class Frames:
         self.void: set[str] = set()
         """The frames that were made void and did not begin again: nothing of them counts."""
 
-    def open(self, caller: Frame, gate: Gate, tag: str) -> Frame:
-        """Open a frame for a call of another, within the bounds on depth and number (TA34)."""
+    def make(self, caller: Frame, gate: Gate, tag: str) -> Frame:
+        """Make a frame for a call of another, within the bounds on depth and number (TA34)."""
         settings = self.machine.settings
         if caller.depth >= settings.depth:
             raise FlowError(
@@ -161,9 +161,9 @@ class Frame:
         """The requests under way."""
         return self._frames.asked
 
-    def open_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Open a frame for a call."""
-        return self._frames.open(self, gate, tag)
+    def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Make a frame for a call, which has yet to begin."""
+        return self._frames.make(self, gate, tag)
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Fire what needs no input, and give the values that are there."""

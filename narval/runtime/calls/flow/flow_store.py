@@ -170,15 +170,12 @@ class FlowStore:
 
     # --- what was seen --------------------------------------------------------------------------------
 
-    def seen(self, name: str, key: str) -> SeenItem | None:
-        """An item that was seen under a name."""
-        row = self._one("SELECT key, first, last, data FROM seen WHERE name = ? AND key = ?", name, key)
-        return None if row is None else SeenItem(*row)
-
-    def sight(self, session: str, name: str, key: str) -> SeenItem | None:
-        """An item that a session under way has seen under a name."""
+    def seen(self, session: str, name: str, key: str) -> SeenItem | None:
+        """An item under a name as a session has seen it, else as it was seen before."""
         text = "SELECT key, first, last, data FROM sights WHERE session = ? AND name = ? AND key = ?"
-        row = self._one(text, session, name, key)
+        row = self._one(text, session, name, key) or self._one(
+            "SELECT key, first, last, data FROM seen WHERE name = ? AND key = ?", name, key
+        )
         return None if row is None else SeenItem(*row)
 
     def is_anothers(self, session: str, name: str, key: str) -> bool:
@@ -225,13 +222,6 @@ class FlowStore:
         )
         if not self._do(text, session, dataflow, message, NOBODY):
             self._do("INSERT INTO told VALUES (?, ?, ?)", dataflow, message, session)
-
-    def all_seen(self, name: str) -> list[SeenItem]:
-        """All that was seen under a name, by key."""
-        rows = self._database.execute(
-            "SELECT key, first, last, data FROM seen WHERE name = ? ORDER BY key", (name,)
-        )
-        return [SeenItem(*row) for row in rows]
 
     def forget_seen(self, name: str, key: str | None = None) -> int:
         """Forget an item of a name, or all of them; how many there were."""

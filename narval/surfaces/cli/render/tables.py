@@ -182,11 +182,8 @@ SESSIONS = (
 )
 UNREAD = (
     Column("no number", _of("attribute")),
-    Column("of", _of("key")),
-    Column("line", _of("line"), right=True),
-    Column("session", lambda row: str(row["session"]).partition(" ")[2], right=True),
-    Column("count", _of("count"), right=True),
-    Column("first", lambda row: ", ".join(map(repr, row["texts"]))),
+    Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
+    Column("found", lambda row: f"{row['count']}: {', '.join(map(repr, row['texts']))}"),
 )
 OPERATORS = (
     Column("operator", _of("id")),
@@ -288,8 +285,7 @@ LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("wh
 
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
-    (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"),
-    (UNREAD, "unread"),
+    (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"), (UNREAD, "unread"),
 )  # fmt: skip
 """The tables of a run, by the key in its answer; a kind has some of them."""
 

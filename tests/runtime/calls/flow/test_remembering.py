@@ -19,6 +19,7 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.flow.documents import relation_of
 from narval.runtime.calls.flow.flow_store import FlowStore
 from narval.runtime.calls.flow.home_side import HomeSide
+from narval.runtime.calls.flow.seen import items_seen
 from narval.runtime.calls.flow.sending import FlowMessage
 from tests.modules.test_mail_sending import SmtpServer
 from tests.runtime.calls.flow.driving import Taken, drive, session_of
@@ -70,6 +71,10 @@ def run(
     return over, taken
 
 
+def remembered(path: Path) -> list[str]:
+    return [item.key for item in items_seen(path, "homes")]
+
+
 def news(*homes: tuple[str, int]) -> list[str]:
     return [f'{{"text":"new: {id} for {price}"}}' for id, price in homes]
 
@@ -110,13 +115,13 @@ def test_what_a_session_told_before_it_failed_is_not_told_again(tmp_path: Path, 
     assert states[0] == "failed"
     assert states[-2:] == ["done", "done"]
     assert sorted(post.taken) == sorted(news(*THREE))
-    assert len(store.all_seen("homes")) == 3
+    assert len(remembered(tmp_path / "f.db")) == 3
 
 
 def test_a_session_that_failed_has_seen_nothing_and_what_differs_then_is_new(tmp_path: Path) -> None:
     store, post = FlowStore(tmp_path / "f.db"), Post(2)
     assert run(tmp_path, store, post, THREE, "1")[0].state == "failed"
-    assert store.all_seen("homes") == []
+    assert remembered(tmp_path / "f.db") == []
     over, taken = run(tmp_path, store, post, (("a", 6), *THREE[1:]), "2")
     assert over.state == "done"
     assert "changed" not in taken.rows
@@ -139,7 +144,7 @@ def test_a_session_that_was_cancelled_has_seen_nothing(tmp_path: Path) -> None:
     asyncio.run(cancelled())
     post.held = None
     store.forget_sessions(lambda _: True)
-    assert store.all_seen("homes") == []
+    assert remembered(tmp_path / "f.db") == []
     assert run(tmp_path, store, post, THREE, "2")[0].state == "done"
     assert Counter(post.taken) == Counter(news(THREE[0], *THREE))  # the one that was on its way goes again
 
@@ -156,10 +161,10 @@ def test_what_a_void_dataflow_saw_counts_as_not_seen(tmp_path: Path) -> None:
     store, post = FlowStore(tmp_path / "f.db"), Post()
     assert run(tmp_path, store, post, THREE, "1", plan)[0].state == "done"
     assert post.taken == []
-    assert store.all_seen("homes") == []
+    assert remembered(tmp_path / "f.db") == []
     _, taken = run(tmp_path, store, post, THREE, "2", plan.replace('"no" : new', '"yes" : new'))
     assert len(taken.rows["new"]) == 3
-    assert len(store.all_seen("homes")) == 3
+    assert len(remembered(tmp_path / "f.db")) == 3
 
 
 def test_sessions_at_once_tell_the_same_thing_once(tmp_path: Path) -> None:
@@ -175,14 +180,14 @@ def test_sessions_at_once_tell_the_same_thing_once(tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
         other, _ = session_of(tmp_path / "other", NEWS, session="2", **options(store, other_post.send, THREE))
         states = [(await other).state]
-        assert [item.key for item in store.all_seen("homes")] == ['["c"]']
+        assert remembered(tmp_path / "f.db") == ['["c"]']
         one_post.held.set()
         return [*states, (await first).state]
 
     assert asyncio.run(both()) == ["done", "done"]
     assert posts[1].taken == news(THREE[2])
     assert sorted(posts[0].taken) == sorted(news(*THREE[:2]))
-    assert len(store.all_seen("homes")) == 3
+    assert len(remembered(tmp_path / "f.db")) == 3
 
 
 def test_a_message_of_other_values_is_told_though_it_is_the_same(tmp_path: Path) -> None:
@@ -230,7 +235,7 @@ def test_T23_killed_at_any_write_it_goes_on_and_tells_all_once(tmp_path: Path) -
                 over, _ = run(tmp_path, store, post, THREE, again)
                 assert over.state in ("done", "failed")
             assert over.state == "done"
-            assert len(store.all_seen("homes")) == 3
+            assert len(remembered(path)) == 3
         counted = Counter(post.taken)
         assert set(counted) == set(news(*THREE)), kill_at
         # The one that was on its way as it was killed may come again; no other does.

@@ -18,7 +18,7 @@ from narval.engines.dataflow.network.spilling import Spill
 
 
 class ChildFrame(Protocol):
-    """A frame as the call sees it that opened it."""
+    """A frame as the call sees it that made it."""
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Give it its inputs that do not stream. It may give outputs, and be over, before this returns."""
@@ -31,10 +31,10 @@ class ChildFrame(Protocol):
 
 
 class Door(Protocol):
-    """The place where a call opens frames."""
+    """The place where a call makes frames."""
 
-    def open(self, tag: str) -> ChildFrame:
-        """Open a frame, which has yet to begin; raises if that would be too deep or too many."""
+    def make(self, tag: str) -> ChildFrame:
+        """Make a frame, which has yet to begin; raises if that would be too deep or too many."""
 
     def fed(self) -> None:
         """Take note that the call has all its inputs."""
@@ -68,7 +68,7 @@ class PlanCall(FlowOperator):
             self._begin(self._values, "")
 
     def _begin(self, values: Mapping[str, Any], tag: str) -> None:
-        child = self._door.open(tag)
+        child = self._door.make(tag)
         self._children.append(child)
         child.begin(values)
 

@@ -69,8 +69,7 @@ class Remember:
             return str(verdict), msgspec.json.decode(str(before))
         if self._store.is_anothers(self._session, self._name, key):
             return SAME, {}
-        now, item = self._now(), self._store.sight(self._session, self._name, key)
-        item = item or self._store.seen(self._name, key)
+        now, item = self._now(), self._store.seen(self._session, self._name, key)
         if item is not None and self._window is not None and item.last + self._window < now:
             item = None
         was: dict[str, Any] = msgspec.json.decode(item.data) if item is not None else {}
