@@ -139,6 +139,11 @@ class Epoch:
             return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
         return INNER_OPERATORS[name](call, gate.outlets, spill)
 
+    def is_crowded_behind(self, gate: Gate) -> bool:
+        """Test whether more than should waits for an operator that a gate's data go on to."""
+        behind = self.wiring.behind(self.gates.index(gate))
+        return any(self._machine.has_crowd(self.gates[place]) for place in behind)
+
     def schedule(self, gate: Gate) -> None:
         """Let a gate go on later."""
         self._machine.schedule(gate)

@@ -47,6 +47,9 @@ class Host(Life, Protocol):
     def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
 
+    def is_crowded_behind(self, gate: Gate) -> bool:
+        """Test whether more than should waits for an operator that a gate's data go on to."""
+
     def schedule(self, gate: Gate) -> None:
         """Let a gate go on later."""
 

@@ -101,6 +101,10 @@ class Machine:
         else:
             self._crowded.discard(id(whose))
 
+    def has_crowd(self, whose: object) -> bool:
+        """Test whether more waits for somebody than should."""
+        return id(whose) in self._crowded
+
     @property
     def is_crowded(self) -> bool:
         """True if more waits for an operator outside than should: sources give nothing for now (TA41)."""

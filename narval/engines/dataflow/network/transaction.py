@@ -150,6 +150,14 @@ class Network:
         """True if it should be given nothing for now, because an operator outside is behind (TA41)."""
         return self.machine.is_crowded
 
+    def is_crowded_behind(self, request: int) -> bool:
+        """Test whether what a request gives would go on to an operator outside that is behind (TA41).
+
+        That operator goes on by itself, and so nobody waits for one that waits for it.
+        """
+        gate = self.frames.asked.get(request)
+        return gate is not None and self.is_crowded and gate.host.is_crowded_behind(gate)
+
     @property
     def is_over(self) -> bool:
         """True if the transaction has ended."""

@@ -45,6 +45,19 @@ class GraphWiring:
         names = {call.operator.name for call in graph.calls}
         self.holds = "void" in names
         self.restarts = restarts
+        self._behind: dict[int, frozenset[int]] = {}
+
+    def behind(self, place: int) -> frozenset[int]:
+        """The places of the calls that a call's data go on to."""
+        if place not in self._behind:
+            found, stack = set[int](), [place]
+            while stack:
+                for _, _, name in self.graph.calls[stack.pop()].produced:
+                    new = {at for at, _ in self.consumers.get(name, ())} - found
+                    found |= new
+                    stack += new
+            self._behind[place] = frozenset(found)
+        return self._behind[place]
 
 
 def is_outside(call: OperatorCall) -> bool:

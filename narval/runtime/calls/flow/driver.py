@@ -2,7 +2,7 @@
 
 A network is driven in one loop of events. Between two slices of it all others have their turn, so
 transactions share the time (T56). What waits outside are tasks of that loop; they go on only while there is
-room (TA41).
+room (TA41): sources while nobody in the network is behind, others while nobody is that they give to.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FlowDriver:
         self._performers: dict[Place, Performer] = {}
         self._tasks: dict[int, tuple[asyncio.Task[None], Place]] = {}
         self._others: set[asyncio.Task[None]] = set()
-        self._wake, self._room = asyncio.Event(), asyncio.Event()
+        self._wake, self._room, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._stopped: Failure | None = None
 
     async def drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
@@ -108,6 +108,8 @@ class FlowDriver:
             over = self._hear()
             if over is not None:
                 return over if self._stopped is None else TransactionOver("failed", self._stopped)
+            self._turn.set()
+            self._turn = asyncio.Event()
             if network.is_crowded:
                 self._room.clear()
             else:
@@ -175,6 +177,8 @@ class FlowDriver:
         async def give(answer: FlowAnswer) -> None:
             if is_source:
                 await self._room.wait()
+            while network.is_crowded_behind(request.id):
+                await self._turn.wait()
             network.answer(request.id, *answer)
             self._wake.set()
             if is_source:

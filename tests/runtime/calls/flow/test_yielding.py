@@ -42,6 +42,15 @@ FORMS = {
         "async def numbers(most):\n    async for row in awaited():\n        yield row",
         "numbers(5 : ns)",
     ),
+    "wrapper of a stream": (
+        '@wrapper(attributes={"n": "Number"})\ndef numbers(query):\n    yield from numbered()',
+        'formatrelation("x", "query" : one) stream(one : queries) retrieve("numbers", queries : ns)',
+    ),
+    "operator on tuples": (
+        '@operator(inputs="TupleStream in", outputs="TupleStream out")\n'
+        "class numbers:\n    def on_in(self, row):\n        yield from numbered()",
+        'formatrelation("x", "query" : one) stream(one : queries) numbers(queries : ns)',
+    ),
     "class": (
         '@operator(inputs="Number most", outputs="TupleStream out")\n'
         "class numbers:\n    def on_init(self, most):\n        yield from numbered()",
