@@ -21,7 +21,8 @@ def send(path: Path, found: list[int], *lines: bytes) -> None:
         sleep(0.01)
     found.append(stat.S_IMODE(path.stat().st_mode))
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
+        while client.connect_ex(str(path)) and monotonic() < end:  # it is there before it listens
+            sleep(0.01)
         client.sendall(b"".join(line + b"\n" for line in lines))
 
 
