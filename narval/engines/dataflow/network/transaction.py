@@ -159,11 +159,6 @@ class Network:
         return gate is not None and self.is_crowded and gate.host.is_crowded_behind(gate)
 
     @property
-    def is_over(self) -> bool:
-        """True if the transaction has ended."""
-        return self._over is not None
-
-    @property
     def progress(self) -> int:
         """A number that grows with each step forward (TA26)."""
         return self.machine.progress
