@@ -20,6 +20,7 @@ METHODS_ALLOWED: dict[str, str] = dict.fromkeys(
 ATTRIBUTES_ALLOWED: dict[str, str] = {
     "Token": "plain data that the code of processes reads (section 8)",
     "FilesInForce": "what counts of all files, and why they were not read this time",
+    "FlowDriver": "three of them are the events of one loop: something came, there is room, a turn is done",
 }
 """Classes whose `__init__` sets more attributes, and why."""
 
