@@ -9,7 +9,9 @@ element; a mail that nothing can be made of is kept as a file and told by an `er
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import shlex
 import threading
 from collections import deque
 from collections.abc import AsyncIterator
@@ -33,11 +35,15 @@ from narval.runtime.calls.people.mail.writing import (
 from .boxes import Batch, batches, letters_as_they_come, opened
 from .letters import Signal
 
+log = logging.getLogger("narval.mail")
+
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
 MOST_REPEATED = 78
 """The most characters of a stranger's subject or name that an acknowledgement repeats: a line."""
-MAILBOX = Input("mailbox", "mailbox[@path or @host]", holds={"kind": ("maildir", "mbox", "imap")})
+MAILBOX = Input(
+    "mailbox", "mailbox[@path or @host]", holds={"kind": ("maildir", "mbox", "imap"), "since": "date"}
+)
 MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
@@ -78,7 +84,8 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
             bookmarks.popleft()
         bookmarks.append(loop.call_later(SAFE_SECONDS, box.advance_bookmark, idents))
 
-    threading.Thread(target=follow, name=f"mail.watch {box}", daemon=True).start()
+    name = f"mail.watch {box}"
+    threading.Thread(target=here.context().run, args=(follow,), name=name, daemon=True).start()
     try:
         while True:
             batch = await arrived.get()
@@ -87,6 +94,8 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
             if batch.elements:
                 yield batch.elements
             bookmark_later(batch.idents)
+            if batch.old:
+                log.warning("%s", _left_out(box, batch.old))
             if batch.is_last:
                 here.caught_up()
             room.release()
@@ -209,6 +218,16 @@ async def send(mail: Element, outbox: Element) -> bytes:
     An error that is not final may pass: the server is away, or asks for patience (N29).
     """
     return await _delivered(mail, outbox)
+
+
+def _left_out(box: Account, count: int) -> str:
+    """A line on the mails that came before the mailbox's `since`, and what would become of them."""
+    lie = "mail lies there that was" if count == 1 else "mails lie there that were"
+    said = f"mailbox {box}: {count:,} {lie} delivered before {box.given['since']}; none is read or answered"
+    if "path" not in box.given:
+        return f"{said} (`since` of the mailbox says so)"
+    home = f"--home {shlex.quote(str(box.home))} " if box.home is not None else ""
+    return f"{said}; what would be: narval {home}simulate mail.triage --mails {shlex.quote(str(box.path))}"
 
 
 def _of_draft(draft: Element, identity: Element, signature: Element | None) -> bytes:

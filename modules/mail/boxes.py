@@ -24,11 +24,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 
 
 class Batch(NamedTuple):
-    """Elements to be recorded together, and the letters they come from; a wait follows the last one."""
+    """Elements to be recorded together, and the letters they come from; `old` is the number of those that
+    came before the mailbox's `since`. A wait follows the last one.
+    """
 
     idents: list[str]
     elements: list[bytes]
     is_last: bool = False
+    old: int = 0
 
 
 def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Iterator[Batch]:
@@ -56,17 +59,21 @@ def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Itera
 
 
 def batches(box: Account, letters: Iterator[Letter], known: set[str]) -> Iterator[Batch]:
-    """Letters made into elements, some at a time."""
+    """Letters made into elements, some at a time; old ones are known from then on, and no more."""
     idents: list[str] = []
     elements: list[bytes] = []
+    old = 0
     for letter in letters:
         known.add(letter.ident)
         idents.append(letter.ident)
+        if letter.is_old:
+            old += 1
+            continue
         elements.append(element_of(box, letter))
         if len(elements) == BATCH or sum(map(len, elements)) > BATCH_BYTES:
             yield Batch(idents, elements)
             idents, elements = [], []
-    yield Batch(idents, elements, is_last=True)
+    yield Batch(idents, elements, is_last=True, old=old)
 
 
 def element_of(box: Account, letter: Letter) -> bytes:
@@ -75,7 +82,7 @@ def element_of(box: Account, letter: Letter) -> bytes:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
         return _error(box, "bad-mail", f"{letter.where}: {letter.fault}", {"key": key})
     try:
-        return read_mail(letter.raw, box)
+        return read_mail(letter.raw, box, letter.flags)
     except OSError:
         raise
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,6 +20,14 @@ from narval.runtime.calls.people.mail.texts import fit
 from . import letters
 from .letters import MOST_TOLD, Letter, Session, Signal, UnreachableError
 from .texts import CHUNK
+from .wanted import told_of
+
+_DELIVERED = re.compile(r"\d{9,10}(?=\.)")
+"""The moment of delivery, with which the name of a file in a Maildir begins."""
+_FROM_LINE = re.compile(rb"From \S+ +(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})")
+_STATUS = re.compile(rb"^(?:X-)?Status:[ \t]*([A-Z]+)", re.IGNORECASE | re.MULTILINE)
+_FLAG_OF_STATUS = {"R": "S", "A": "R"}
+"""The flags of a mail, as a Maildir writes them, by the letters in its fields `Status` and `X-Status`."""
 
 
 @contextmanager
@@ -84,7 +93,8 @@ def _maildir_letters(
     Files whose names were `seen` are looked at again where they are told to have changed: of ten thousand
     that lie there the names are read, and no more.
     """
-    found: list[tuple[str, str, Path, int]] = []
+    found: list[tuple[str, str, Path, os.stat_result]] = []
+    since = box.since
     if len(signal.told) == MOST_TOLD:
         seen.clear()
     while signal.told:
@@ -101,13 +111,17 @@ def _maildir_letters(
                 state = path.stat()
                 if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
                     ident = f"{fit(base)}/{state.st_size}/{state.st_mode:o}"
-                    found.append((base, ident, path, state.st_size))
-    for base, ident, path, size in sorted(found):
+                    found.append((base, ident, path, state))
+    for base, ident, path, state in sorted(found):
         seen.add(base)
         if ident in known:
             continue
+        if since is not None and _arrival(base, state) < since:
+            yield Letter(ident, str(path), is_old=True)
+            continue
         try:
-            yield Letter.bounded(ident, str(path), path.read_bytes() if size <= letters.MAX_MAIL else None)
+            raw = path.read_bytes() if state.st_size <= letters.MAX_MAIL else None
+            yield Letter.bounded(ident, str(path), raw, told_of(path.name.partition(":2,")[2]))
         except FileNotFoundError:  # if it was moved, the next listing has it
             seen.discard(base)
         except OSError as error:
@@ -117,6 +131,14 @@ def _maildir_letters(
 def _base_name(name: str) -> str:
     """The name of a file in a Maildir without its flags."""
     return name.partition(":")[0]
+
+
+def _arrival(base: str, state: os.stat_result) -> float:
+    """The moment when a letter came: that of its name, or of its file where that is earlier. A program that
+    copies letters makes another name, or another file, and seldom both.
+    """
+    delivered = _DELIVERED.match(base)
+    return min(state.st_mtime, float(delivered[0])) if delivered else state.st_mtime
 
 
 @contextmanager
@@ -144,24 +166,50 @@ def _mbox_letters(box: Account, path: Path, known: set[str]) -> Iterator[Letter]
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:  # it is being delivered to; the end of that will wake us
             return
-        for raw in _mbox_mails(file):
+        since = box.since
+        for from_line, raw in _mbox_mails(file):
             ident = hashlib.sha256(raw).hexdigest()[:40]
-            if ident not in known:
-                yield Letter.bounded(ident, str(path), raw)
+            if ident in known:
+                continue
+            if since is not None and (arrival := _mbox_arrival(from_line)) is not None and arrival < since:
+                yield Letter(ident, str(path), is_old=True)
+            else:
+                yield Letter.bounded(ident, str(path), raw, _mbox_flags(raw))
 
 
-def _mbox_mails(file: IO[bytes]) -> Iterator[bytes]:
-    """The mails of an mbox, `>From ` unquoted; of one that is too large, a little more than is allowed."""
+def _mbox_arrival(from_line: bytes) -> float | None:
+    """The moment in the line before a mail, by the clock of this machine as programs write it; None if it
+    has none.
+    """
+    date = _FROM_LINE.match(from_line)
+    with suppress(ValueError, OverflowError):
+        if date is not None:
+            return time.mktime(time.strptime(date[1].decode(), "%a %b %d %H:%M:%S %Y"))
+    return None
+
+
+def _mbox_flags(raw: bytes) -> tuple[str, ...]:
+    """The flags that a mail program has written into the header of a mail."""
+    header = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0]
+    words = b"".join(_STATUS.findall(header)).decode().upper()
+    return told_of([flag for letter, flag in _FLAG_OF_STATUS.items() if letter in words])
+
+
+def _mbox_mails(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The mails of an mbox, each after the line before it, `>From ` unquoted; of one that is too large, a
+    little more than is allowed.
+    """
     lines: list[bytes] = []
+    from_line = b""
     size, after_blank = 0, True
     for line in iter(partial(file.readline, CHUNK), b""):
         if after_blank and line.startswith(b"From "):
             if lines:
-                yield b"".join(lines)
-            lines, size = [], 0
+                yield from_line, b"".join(lines)
+            from_line, lines, size = line, [], 0
         elif size <= letters.MAX_MAIL:
             lines.append(re.sub(rb"^>(>*From )", rb"\1", line))
             size += len(line)
         after_blank = line in (b"\n", b"\r\n")
     if lines:
-        yield b"".join(lines)
+        yield from_line, b"".join(lines)

@@ -19,6 +19,7 @@ from narval.runtime.calls.people.mail.writing import SERVER_SECONDS
 
 from . import letters
 from .letters import Letter, Session, Signal, UnreachableError
+from .wanted import told_of
 
 if TYPE_CHECKING:
     from imaplib import IMAP4
@@ -35,6 +36,8 @@ MOST_LINE = 20 * 1024 * 1024
 """The most bytes of a line: the numbers of two million mails."""
 LULL_SECONDS = 1.0
 """The pause after news that were none, twice in a row: a server may cry wolf."""
+_FLAGS = re.compile(rb"FLAGS \(([^)]*)\)", re.IGNORECASE)
+_UID = re.compile(rb"UID (\d+)", re.IGNORECASE)
 _PASSES = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\]")
 """The codes of a server that refuses for now (RFC 5530)."""
 
@@ -210,6 +213,21 @@ def imap(box: Account, signal: Signal) -> Iterator[Session]:
         yield Session(folder.letters, folder.wait)
 
 
+def _internal_date(line: bytes) -> float | None:
+    """The moment when a server got a letter, as it says; None if it does not."""
+    import imaplib
+
+    date = imaplib.Internaldate2tuple(line)
+    return None if date is None else time.mktime(date)
+
+
+def _flags(*said: object) -> tuple[str, ...]:
+    """The flags in what a server says before and after a letter."""
+    lines = (line for line in said if isinstance(line, bytes))
+    written = b" ".join(flags[1] for line in lines for flags in _FLAGS.finditer(line))
+    return told_of({flag[:1] + flag[1:].capitalize() for flag in written.decode("ascii", "replace").split()})
+
+
 class Folder:
     """A folder that is read and waited for."""
 
@@ -224,6 +242,7 @@ class Folder:
     def letters(self, known: set[str]) -> Iterator[Letter]:
         """The letters that are not known, peeked at, so that they stay unread there."""
         client, box = self._server.client, self._connection.box
+        since = box.since
         more = True
         self._empty_rounds += 1
         while more:
@@ -232,20 +251,39 @@ class Folder:
                 client.response("EXISTS")  # taken away: what is there later came meanwhile
                 uids = self._server.uids(f"UID {max(read, default=0) + 1}:*", charset=None)
                 numbers = sorted(map(int, uids))
+                first = min((uid for uid in numbers if f"{self._epoch}.{uid}" not in known), default=None)
+                old = self._older(first, since) if first is not None and since is not None else set()
             more = False
             for uid in numbers:
                 ident = f"{self._epoch}.{uid}"
                 if ident in known:
                     continue
+                if uid in old:
+                    yield Letter(ident, f"{box} uid {uid}", is_old=True)
+                    continue
                 with self._connection.reaching():
-                    _, data = client.uid("fetch", str(uid), f"(BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)")
-                for piece in data:
+                    wanted = f"(FLAGS BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)"
+                    _, data = client.uid("fetch", str(uid), wanted)
+                for at, piece in enumerate(data):
                     if isinstance(piece, tuple):  # there is none when the mail was deleted meanwhile
                         more, self._empty_rounds = True, 0
-                        yield Letter.bounded(ident, f"{box} uid {uid}", piece[1])
+                        # what a server says after the mail may be the flags of it
+                        flags = _flags(piece[0], *data[at + 1 : at + 2])
+                        yield Letter.bounded(ident, f"{box} uid {uid}", piece[1], flags)
                         break
             # Only if this round gave something: a server that counts wrong would be asked for ever.
             more = more and client.response("EXISTS")[1] != [None]
+
+    def _older(self, first: int, since: float) -> set[int]:
+        """The letters, from one on, that the server got before a moment."""
+        client = self._server.client
+        _, data = client.uid("fetch", f"{first}:*", "(INTERNALDATE)")
+        older = set[int]()
+        for line in filter(None, data):
+            uid, date = _UID.search(line), _internal_date(line)
+            if uid is not None and date is not None and date < since:
+                older.add(int(uid[1]))
+        return older
 
     def wait(self) -> bool:
         """Wait until the server says that something changed; one that cannot is asked now and then."""

@@ -22,19 +22,22 @@ QUIET_SECONDS = 0.05
 
 class Letter(NamedTuple):
     """A mail as its mailbox has it: `ident` is the mailbox's own name for it, `where` helps people find it,
-    `fault` says why it has no `raw`.
+    `fault` says why it has no `raw`, `flags` are those of `TOLD` that its owner has set. One that `is_old`
+    came before the `since` of its mailbox, and was not read.
     """
 
     ident: str
     where: str
     raw: bytes = b""
     fault: str = ""
+    flags: tuple[str, ...] = ()
+    is_old: bool = False
 
     @classmethod
-    def bounded(cls, ident: str, where: str, raw: bytes | None) -> Letter:
+    def bounded(cls, ident: str, where: str, raw: bytes | None, flags: tuple[str, ...] = ()) -> Letter:
         """A letter whose content is left out when it is too large."""
         if raw is not None and len(raw) <= MAX_MAIL:
-            return cls(ident, where, raw)
+            return cls(ident, where, raw, flags=flags)
         return cls(ident, where, fault=f"larger than {MAX_MAIL >> 20} MB; left where it is")
 
 

@@ -325,8 +325,8 @@ def _word_of_server(field: str) -> tuple[str, str]:
 # --- the element ------------------------------------------------------------------------------------------
 
 
-def read_mail(raw: bytes, box: Account) -> bytes:
-    """A mail as an `email` element; its attachments and its original are kept as files.
+def read_mail(raw: bytes, box: Account, flags: Iterable[str] = ()) -> bytes:
+    """A mail as an `email` element, with the flags set; its attachments and its original are kept as files.
 
     Raises ValueError for what is no mail at all.
     """
@@ -337,6 +337,7 @@ def read_mail(raw: bytes, box: Account) -> bytes:
         raise ValueError("there is no header in it")
     facts = _facts(raw, root, header, problems)
     facts |= {"size": str(len(raw)), "mailbox": str(box), "account": box.given.get("account", "")}
+    facts |= dict.fromkeys(flags, "yes")
     mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
     parts = list(_leaves(raw, root, problems))
     texts = [part for part in parts if part.is_text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container
 from typing import NamedTuple, Protocol
 
 from narval import ActionError
@@ -10,6 +11,13 @@ from narval import ActionError
 FLAGS = {"seen": ("\\Seen", "S"), "answered": ("\\Answered", "R"), "flagged": ("\\Flagged", "F")}
 FLAGS |= {"draft": ("\\Draft", "D")}
 """The flags that have a name, as IMAP writes each and as a Maildir does."""
+TOLD = ("seen", "answered")
+"""The flags that the element of a mail has."""
+
+
+def told_of(flags: Container[str]) -> tuple[str, ...]:
+    """The names of `TOLD` that a mailbox has set, in whichever way it writes them."""
+    return tuple(name for name in TOLD if any(written in flags for written in FLAGS[name]))
 
 
 class Wanted(NamedTuple):

@@ -18,7 +18,7 @@ from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault, PatternError
 from narval.memory.patterns.pattern import Bound, Condition, condition
 
-HOLDS = ("pattern", "number", "duration")
+HOLDS = ("pattern", "number", "duration", "date")
 """The kinds of values that an attribute of an input may be declared to hold."""
 NAME_OF = "name of "
 """Before the name of an element: the attribute holds the `name` of such an element."""

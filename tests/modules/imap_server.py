@@ -19,6 +19,9 @@ class ImapServer:
     def __init__(self, *mails: bytes, idle: bool = True) -> None:
         self.mails = dict(enumerate(mails, 1))
         self.validity = 7
+        self.flags: dict[int, str] = {}
+        self.dates: dict[int, str] = {}
+        """When mails came, where that is not long ago, as INTERNALDATE writes it."""
         self.capabilities = "IMAP4rev1 IDLE" if idle else "IMAP4rev1"
         self.asked: list[str] = []
         self.port = 0
@@ -102,9 +105,15 @@ class ImapServer:
             last = max(self.mails, default=0)
             uids = [uid for uid in self.mails if uid >= int(found[1]) or uid == last]
             return f"* SEARCH {' '.join(map(str, uids))}\r\n".encode()
-        if found := re.fullmatch(r"FETCH (\d+) \(BODY\.PEEK\[\]<0\.(\d+)>\)", rest, re.IGNORECASE):
-            raw = self.mails[int(found[1])][: int(found[2])].replace(b"\n", b"\r\n")
-            return f"* 1 FETCH (UID {found[1]} BODY[]<0> {{{len(raw)}}}\r\n".encode() + raw + b")\r\n"
+        if found := re.fullmatch(r"FETCH (\d+) \(FLAGS BODY\.PEEK\[\]<0\.(\d+)>\)", rest, re.IGNORECASE):
+            uid = int(found[1])
+            raw = self.mails[uid][: int(found[2])].replace(b"\n", b"\r\n")
+            told = f"UID {uid} FLAGS ({self.flags.get(uid, '')}) BODY[]<0>"
+            return f"* 1 FETCH ({told} {{{len(raw)}}}\r\n".encode() + raw + b")\r\n"
+        if found := re.fullmatch(r"FETCH (\d+):\* \(INTERNALDATE\)", rest, re.IGNORECASE):
+            dates = ((uid, self.dates.get(uid, "01-Jan-2001 00:00:00 +0000")) for uid in self.mails)
+            lines = (f'* {uid} FETCH (UID {uid} INTERNALDATE "{date}")\r\n' for uid, date in dates)
+            return "".join(lines).encode()
         return b""
 
     def element(self, **more: str) -> str:

@@ -7,6 +7,8 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,47 @@ def test_a_home_in_memory_keeps_files_for_as_long_as_the_program_runs(tmp_path: 
     assert Path(file).read_bytes() == letter(0)
 
 
+def test_what_came_before_since_is_left_out_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mail, "SAFE_SECONDS", 0)
+    folder = maildir(tmp_path / "Maildir", 3)
+    since = time.time() + 60
+    for number in (7, 8):
+        path = folder / "new" / f"copied-{number}"
+        path.write_bytes(letter(number))
+        os.utime(path, (since + number - 7.5,) * 2)
+    xml = BOX.replace("name", f'since="{datetime.fromtimestamp(since, UTC).isoformat()}" name')
+    # each that lay there came before: by its name, or by its file
+    assert subjects(read(tmp_path, xml)) == ["mail 8"]
+
+    async def scenario(watcher: Watcher) -> None:
+        await watcher.take()
+        await watcher.catch_up()
+
+    assert subjects(watched(tmp_path, xml, scenario)) == ["mail 8"]
+    assert watched(tmp_path, xml, Watcher.catch_up) == []
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "narval.mail"]
+    assert "4 mails lie there that were delivered before" in told
+    assert told.endswith(f"narval --home {tmp_path} simulate mail.triage --mails {folder}")
+
+
+def test_a_since_that_is_no_date_says_what_was_expected(tmp_path: Path) -> None:
+    maildir(tmp_path / "Maildir", 1)
+    with pytest.raises(ActionError, match="expected since to be a date, such as 2026-11-24"):
+        read(tmp_path, BOX.replace("name", 'since="yesterday" name'))
+
+
+def test_a_mail_says_whether_its_owner_has_seen_and_answered_it(tmp_path: Path) -> None:
+    folder = maildir(tmp_path / "Maildir", 0)
+    for number, flags in enumerate((":2,", ":2,S", ":2,RS", ":2,F", "")):
+        (folder / "cur" / f"{1793600000 + number}.{number}.host{flags}").write_bytes(letter(number))
+    mails = read(tmp_path, BOX)
+    assert [[each.attributes.get(name) for name in ("seen", "answered")] for each in mails] == [
+        [None, None], ["yes", None], ["yes", "yes"], [None, None], [None, None],
+    ]  # fmt: skip
+
+
 # --- mbox -------------------------------------------------------------------------------------------------
 
 MBOX = '<mailbox name="old" kind="mbox" path="mbox"/>'
@@ -239,6 +282,16 @@ def test_an_mbox_is_split_unquoted_and_left_as_it_was(tmp_path: Path) -> None:
     assert subjects(found) == ["mail 1", "mail 2", "mail 3"]
     assert found[0].tree().findtext("body") == "first\nFrom here it goes on\n\nFrom there\n>From nowhere"
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+
+
+def test_an_mbox_has_arrivals_and_flags_too(tmp_path: Path) -> None:
+    late = FROM.replace(b"2026", b"2027")
+    mails = [FROM + letter(1), late + letter(2, "Status: RO"), late + letter(3, Status="RO", X_Status="A")]
+    (tmp_path / "mbox").write_bytes(b"\n".join([*mails, b"From nobody\n" + letter(4)]))
+    found = read(tmp_path, MBOX.replace("name", 'since="2027-01-01" name'))
+    assert subjects(found) == ["mail 2", "mail 3", "mail 4"]
+    assert [each.attributes.get("seen") for each in found] == [None, "yes", None]
+    assert [each.attributes.get("answered") for each in found] == [None, "yes", None]
 
 
 def test_an_mbox_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:

@@ -78,6 +78,22 @@ def test_N36_a_lost_imap_connection_is_told_once_and_made_again(home: Path) -> N
     asyncio.run(scenario())
 
 
+def test_what_a_server_got_before_since_is_left_out_and_its_flags_are_told(home: Path) -> None:
+    async def scenario() -> None:
+        async with ImapServer(letter(1), letter(2), letter(3)) as server:
+            server.dates = {2: "02-Nov-2026 09:00:01 +0100", 3: "02-Nov-2026 08:30:00 +0000"}
+            server.flags = {3: r"\Seen \ANSWERED $Later"}
+            xml = server.element(since="2026-11-02T08:00:00Z")
+            async with watching(home, xml) as watcher:
+                second, third = await watcher.take(2)
+            assert subjects([second, third]) == ["mail 2", "mail 3"]
+            assert [second.attributes.get(name) for name in ("seen", "answered")] == [None, None]
+            assert [third.attributes.get(name) for name in ("seen", "answered")] == ["yes", "yes"]
+            assert not any("fetch 1 " in command.lower() for command in server.asked)
+
+    asyncio.run(scenario())
+
+
 def test_imap_without_idle_is_read_all_the_same(home: Path) -> None:
     async def scenario() -> None:
         async with ImapServer(letter(1), idle=False) as server, watching(home, server.element()) as watcher:

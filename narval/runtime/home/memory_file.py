@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from narval.definitions.library import Library
 from narval.definitions.prototype import NAME_OF, Prototype
@@ -128,6 +130,11 @@ def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault
                     yield source.fault(f"{name}: {wrong[0]}", *child.place(name, wrong[1]))
 
 
+_READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+    {"number": float, "duration": read_duration, "date": datetime.fromisoformat}
+)
+
+
 def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str, int] | None:
     """The reason why a value is not what is to be held, and where in it; None if it is.
 
@@ -149,7 +156,7 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
         if held == "pattern":
             names = condition(value).variables
             return (f"${min(names)} is known only in a recipe", value.find("$")) if names else None
-        float(value) if held == "number" else read_duration(value)
+        _READERS[held](value)
     except PatternError as error:
         return f"no pattern: {error.message}", error.column - 1
     except ValueError:

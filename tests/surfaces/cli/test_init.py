@@ -7,8 +7,10 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -94,7 +96,9 @@ def test_at_a_terminal_three_questions_make_a_home_of_the_mail_that_is_found(
         assert typed.program.wait() == 0
     mailbox = declared(home).find("mailbox")
     assert mailbox is not None
-    assert dict(mailbox.attrib) == {"name": "mail", "kind": "maildir", "path": f"{tmp_path}/ann/Maildir"}
+    given = dict(mailbox.attrib)
+    assert datetime.now(UTC) - datetime.fromisoformat(given.pop("since")) < timedelta(hours=1)
+    assert given == {"name": "mail", "kind": "maildir", "path": f"{tmp_path}/ann/Maildir"}
     assert verdicts(home)["people"] == verdicts(home)["elsewhere"] == "leave"
     assert Settings.load(home).timezone == "Europe/Paris"
     assert declared(home).find("feed") is None
@@ -120,7 +124,9 @@ def test_what_cannot_be_is_asked_again_with_what_was_expected(tmp_path: Path, ow
     assert "answers come from ann@example.org and stay in" in told
     mailbox = declared(home).find("mailbox")
     assert mailbox is not None
-    assert dict(mailbox.attrib) == {
+    given = dict(mailbox.attrib)
+    assert given.pop("since").startswith(f"{datetime.now(UTC):%Y-}")
+    assert given == {
         "name": "mail", "kind": "imap", "host": "imap.example.org", "port": "1993", "tls": "implicit",
         "user": "ann@example.org", "secret": "mail-password", "folder": "Lists",
     }  # fmt: skip
@@ -180,15 +186,37 @@ def test_options_say_it_to_scripts(tmp_path: Path) -> None:
     assert not (tmp_path / "third").exists()
 
 
-def test_a_home_of_a_maildir_answers_what_comes(tmp_path: Path, owner: dict[str, str]) -> None:
+def test_a_home_of_a_maildir_answers_what_comes_and_nothing_that_came_before(
+    tmp_path: Path, owner: dict[str, str]
+) -> None:
     home, box = tmp_path / "home", Path(owner["HOME"]) / "Maildir"
-    (box / "new" / "1").write_text("From: Ben <ben@example.com>\nSubject: Hello\nMessage-ID: <1@b>\n\nHi.\n")
+
+    def arrives(name: str, sender: str) -> None:
+        (box / name).write_text(f"From: {sender}\nSubject: Hello\nMessage-ID: <{sender}>\n\nHi.\n")
+
+    arrives("new/1", "old@example.com")
+    os.utime(box / "new/1", (time.time() - 60,) * 2)
     runner = CliRunner(env=owner)
     line = ["init", str(home), "--mail", str(box), "--answer", "acknowledge", "--zone", "UTC"]
-    assert runner.invoke(main, line).exit_code == 0
-    assert runner.invoke(main, ["--home", str(home), "run", "--until-idle"]).exit_code == 0
+    made = runner.invoke(main, line)
+    assert made.exit_code == 0
+    assert "what came to its mailbox before now is not read, and not answered" in made.stdout
+    assert f"narval --home {home} simulate mail.triage --mails {box}\n" in made.stdout
+    arrives("new/2", "new@example.com")
+    arrives("cur/3:2,S", "seen@example.com")
+    arrives("cur/4:2,RS", "answered@example.com")
+    ran = runner.invoke(main, ["--home", str(home), "run", "--until-idle"])
+    assert ran.exit_code == 0
+    assert "mailbox mail: 1 mail lies there that was delivered before" in ran.stderr
+    assert f"narval --home {home} simulate mail.triage --mails {box}\n" in ran.stderr
     (answer,) = (home / "var" / "outbox" / "new").iterdir()
     assert "ann@example.org" in answer.read_text()
+    assert "new@example.com" in answer.read_text()
+    whys = {row["xml"] for row in data(home, "memory", "triage")}
+    assert len(whys) == 3
+    assert any("you have seen it already" in xml for xml in whys)
+    assert any("you have answered it already" in xml for xml in whys)
+    assert "old@example.com: Re: Hello" in well(home, "simulate", "mail.triage", "--mails", box)
 
 
 # --- the demo into a home that is there -------------------------------------------------------------------

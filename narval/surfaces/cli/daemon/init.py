@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,10 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
     usual = "acknowledge" if mail in (None, DEMO) else "nothing"
     if answer is None and asks and mail != NONE:
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
-    return HomeChoices(mailbox=read_mail(mail or DEMO), zone=zone, answer=answer or usual)
+    mailbox = read_mail(mail or DEMO)
+    if mailbox:  # what lies there already is no news, and is answered by nobody
+        mailbox = {**mailbox, "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")}
+    return HomeChoices(mailbox=mailbox, zone=zone, answer=answer or usual)
 
 
 _WHICH_MAIL = """\
@@ -133,9 +137,15 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
 def _told(home: Home, choices: HomeChoices) -> Iterator[str]:
     """The lines that tell of what was made, and of what is to be done next."""
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
-    run = "narval run" if home.path == chosen else f"narval --home {home.quoted} run"
+    narval = "narval" if home.path == chosen else f"narval --home {home.quoted}"
+    run = f"{narval} run"
     if choices.mailbox and choices.answer != "nothing":
         yield f"answers come from {choices.address} and stay in {home.path}/var/outbox (data/memory.xml)"
+    if choices.mailbox:
+        yield "what came to its mailbox before now is not read, and not answered (since, data/memory.xml)"
+        if "path" in choices.mailbox:
+            path = shlex.quote(choices.mailbox["path"])
+            yield f"what would become of it: {narval} simulate mail.triage --mails {path}"
     if choices.secret:
         file = shlex.quote(str(home.path / "etc" / choices.secret))
         yield f"{home.path} is a home; write the password of its mail into a file, then Enter and Ctrl-D:"

@@ -14,7 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from narval.definitions.appointment import read_date
 from narval.errors import ActionError
+from narval.runtime.calls.context import now
 from narval.runtime.system.secret import secret_named
 
 Way = TypeVar("Way")
@@ -46,6 +48,17 @@ class Account(NamedTuple):
         if not self.given.get("path"):
             raise self.fault("expected a path, got none")
         return (self.home or Path()) / Path(self.given["path"]).expanduser()
+
+    @property
+    def since(self) -> float | None:
+        """The moment before which nothing that came is news; None where all is."""
+        if not (text := self.given.get("since")):
+            return None
+        try:
+            return read_date(text, str(now().tzinfo))
+        except ValueError:
+            wanted = "expected since to be a date, such as 2026-11-24 or 2026-11-24T09:00:00Z"
+            raise self.fault(f"{wanted}, got {text!r:.80}") from None
 
     @property
     def tls(self) -> str:
