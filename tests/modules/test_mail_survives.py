@@ -195,7 +195,7 @@ def test_a_server_that_cries_wolf_is_not_asked_again_at_once(home: Path, lie: st
     async def story() -> None:
         async with ImapServer(letter(1)) as server:
             told = server.respond
-            server.respond = lambda command, rest: b"" if "77 (BODY" in rest else told(command, rest)  # type: ignore[method-assign]
+            server.respond = lambda command, rest: b"" if "77 (FLAGS" in rest else told(command, rest)  # type: ignore[method-assign]
             greeted = b"* OK ready\r\n"
             alter = WOLVES[lie]
             server.misbehaves = alters(lambda data: data if data == greeted else alter(data))(server)

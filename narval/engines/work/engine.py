@@ -141,9 +141,10 @@ def _notified(decision: WorkDecision, event: Signalled) -> None:
 
 def _turned_away(decision: WorkDecision, event: Signalled) -> None:
     """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
-    decision.turn_away(event, Failure(_text(event, "kind"), _text(event, "message")))
+    failure = Failure(_text(event, "kind"), _text(event, "message"))
+    decision.turn_away(event, failure)
     if not decision.state.over:
-        tokens.count_fruitless(decision, event)
+        tokens.no_act(decision, event, failure)
 
 
 def _review(decision: WorkDecision, event: Signalled) -> None:

@@ -12,6 +12,9 @@ MOST_FRUITLESS = 5
 
 SPENT, EXPIRED = "token-spent", "token-expired"
 
+NOT_UNDERSTOOD = "not-understood"
+"""The kind of what a person wrote that is no answer."""
+
 
 def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
     """The reason why the token of an act does not count; None if it does, or if there is none (P63)."""
@@ -43,8 +46,21 @@ def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
     if failure.kind not in (SPENT, EXPIRED):
         count_fruitless(decision, event)
         write(decision, event.by, "refused", failure.message)
-    elif not any(notice.to == event.by and notice.why == SPENT for notice in state.notices.values()):
-        write(decision, event.by, SPENT, failure.message)
+    else:
+        _tell_once(decision, event.by, SPENT, failure.message)
+
+
+def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
+    """Count a mail that was no answer; tell a person once who wrote what is not understood."""
+    if failure.kind == NOT_UNDERSTOOD:
+        _tell_once(decision, event.by, NOT_UNDERSTOOD, f"{failure.message}; reply to that mail again")
+    count_fruitless(decision, event)
+
+
+def _tell_once(decision: WorkDecision, person: str, why: str, text: str) -> None:
+    """Write to a person about an item, once for this reason."""
+    if not any(notice.to == person and notice.why == why for notice in decision.state.notices.values()):
+        write(decision, person, why, text)
 
 
 def count_fruitless(decision: WorkDecision, event: Signalled) -> None:

@@ -19,8 +19,8 @@ class MailAnswer(NamedTuple):
     arguments: dict[str, Any]
 
 
-def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer | None:
-    """The act that a text asks for; None for a text that is no answer.
+def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
+    """The act that a text asks for. Raises ValueError with the line that is not understood, "" for none.
 
     The first line that is neither blank nor quoted is an outcome or another act, alone. The lines after it,
     up to a blank one, a quotation or `-- `, are fields.
@@ -28,16 +28,16 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer | None:
     lines = [line.strip() for line in body.splitlines()]
     first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
     if first is None:
-        return None
+        raise ValueError("")
     word, fields = lines[first].lower(), dict[str, Any]()
     if word not in outcomes and word not in ACTS:
-        return None
+        raise ValueError(lines[first])
     for line in lines[first + 1 :]:
         if not line or line.startswith(">") or line == "--":
             break
         found = _FIELD.fullmatch(line)
         if found is None:
-            return None
+            raise ValueError(line)
         fields.setdefault(found[1], []).append(found[2])
     if word in outcomes:
         return MailAnswer("answer", {"outcome": word, "fields": fields})

@@ -1,7 +1,8 @@
 """Answers to notices, as they come in: recognised, and handed to the item in the turn that brings the mail.
 
 A mail without a token that counts is not answered, and nothing says that it came (P64). What is no answer, or
-comes from somebody else, is recorded of the item as turned away (P66).
+comes from somebody else, is recorded of the item as turned away (P66); a person who wrote something else than
+an answer is told once what would be one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.engines.events import PersonsAct, Signalled
+from narval.memory.elements.canonical import canonical
 from narval.memory.elements.element import local_name, parse
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.people.mail.answers import is_authentic, read_answer
-from narval.runtime.calls.people.mail.tokens import KEY, TOKEN, hash_of, last_token, notice_of
+from narval.runtime.calls.people.mail.answers import ACTS, is_authentic, read_answer
+from narval.runtime.calls.people.mail.tokens import (
+    KEY,
+    NOTICE_ID,
+    TOKEN,
+    blanked,
+    hash_of,
+    last_token,
+    notice_of,
+)
 
 if TYPE_CHECKING:
+    from narval.definitions.work.definition import WorkDefinition
     from narval.runtime.agent.run import Run
 
 log = logging.getLogger("narval.people")
@@ -31,8 +42,7 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
     if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return
     mail = parse(xml)
-    # what a title or a text has of such comes before ours
-    forms = last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
+    forms = _last_token(mail)
     if local_name(mail.tag) != "email" or not forms:
         return
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
@@ -49,6 +59,25 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
     log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
 
 
+def marked(xml: bytes) -> bytes:
+    """A mail that brings a token, or answers a notice, with the number of the item as its `work`."""
+    if not xml.startswith(b"<email"):
+        return xml
+    mail = parse(xml)
+    answered = f"{mail.get('in-reply-to', '')} {mail.get('references', '')}"
+    items = [token.partition("-")[0] for token in _last_token(mail)]
+    items += [found[1].decode() for found in NOTICE_ID.finditer(answered.encode())]
+    if local_name(mail.tag) != "email" or mail.get("kind") or not items:
+        return xml
+    mail.set("work", items[-1])
+    return canonical(mail)
+
+
+def _last_token(mail: etree._Element) -> list[str]:
+    """The forms of the token that a mail brings: what a title or a text has of such comes before ours."""
+    return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
+
+
 def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
     person, people = item.state.notices[call].to, turn.agent.lookup.people
     name, arguments = "turned-away", dict[str, Any]()
@@ -63,16 +92,24 @@ def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
         arguments = {"kind": "not-authentic", "message": message}
     else:
         outcomes = [outcome.name for outcome in item.definition.outcomes]
-        answer = read_answer(mail.findtext("body") or "", outcomes)
-        if answer is None:
-            wanted = "an outcome alone on the first line above what is quoted"
-            arguments = {"kind": "no-answer", "message": f"expected {wanted}"}
-        else:
-            name, arguments = answer
+        try:
+            name, arguments = read_answer(mail.findtext("body") or "", outcomes)
+        except ValueError as error:
+            line = blanked(str(error).encode()).decode()
+            said = f"found {line!r:.80}" if line else "found nothing of your own there"
+            arguments = {"kind": "not-understood", "message": f"{_wanted(item.definition)}; {said}"}
     by = known.name if known is not None else ""
     act = PersonsAct("mail", mail.get("key", ""), token)
     told = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
     turn.tell(item.eid, replace(told, signal=str(turn.agent.numbers.last + 1)))
+
+
+def _wanted(work: WorkDefinition) -> str:
+    """What a person may write to answer (P61)."""
+    words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
+    fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
+    wanted = f"expected one of {words}, alone on the first line above what is quoted"
+    return f"{wanted}{fields if work.fields else ''}"
 
 
 def _no_answer(mail: etree._Element) -> str | None:

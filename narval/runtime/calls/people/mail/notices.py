@@ -46,6 +46,7 @@ _SUBJECTS = {
     "escalated": "Escalated: ",
     "refused": "Not taken: ",
     "token-spent": "Not taken: ",
+    "not-understood": "Not understood: ",
 }
 """The beginnings of subjects, by why a notice is sent; an item that is over has its state."""
 
@@ -125,11 +126,11 @@ class Notices:
         if until is None:
             text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
             beginning = _SUBJECTS.get(why, f"Over ({why}): ")
-            return await _sent(account, to, f"{beginning}{title}", text)
+            return await _sent(account, to, f"{beginning}{title}", text, run.eid)
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
         text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
-        return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text)
+        return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text, run.eid)
 
     async def _send_list(self, account: Account, to: str, lines: list[str]) -> str:
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"
@@ -163,11 +164,12 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 # --- what is written ------------------------------------------------------------------------------------
 
 
-async def _sent(account: Account, to: str, subject: str, text: str) -> str:
-    """Send a mail; its Message-ID, which derives from the call (P68). Raises ActionError."""
+async def _sent(account: Account, to: str, subject: str, text: str, item: int = 0) -> str:
+    """Send a mail about an item; its Message-ID, which derives from the call (P68). Raises ActionError."""
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity = Element(0, etree.tostring(me))
-    xml = composed("notice", identity, None, text, to=to, subject=subject, auto="auto-generated", form=FLOWED)
+    written = {"to": to, "subject": subject, "auto": "auto-generated", "form": FLOWED}
+    xml = composed("notice", identity, None, text, **written, about=f"work.{item}.")
     letter = outgoing(Element(0, xml), call_of().id)
     await carried(account, letter)
     return letter.ident

@@ -34,6 +34,9 @@ _BROKEN_NUMBER = re.compile(rb"([0-9]{1,17})" + _BREAK.removesuffix(rb")?+") + r
 
 BLANK = b"[token]"
 
+NOTICE_ID = re.compile(rb"work\.([0-9]{1,18})\.[0-9a-f]{32}@")
+"""The Message-ID of a notice, which names the item that it is about; 0 where it lists several."""
+
 
 def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: str, until: float) -> str:
     """The token for one person, one item, one text; `call` is the outside id of the call that carries it."""

@@ -13,9 +13,9 @@ from narval.errors import StoreError
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.loop import Request
 from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.people.mail.incoming import hand_over
+from narval.runtime.calls.people.mail.incoming import hand_over, marked
 from narval.runtime.calls.people.mail.notices import Notices
-from narval.runtime.calls.people.mail.tokens import TOKEN, blanked
+from narval.runtime.calls.people.mail.tokens import NOTICE_ID, TOKEN, blanked
 
 log = logging.getLogger("narval.people")
 
@@ -30,8 +30,11 @@ class MailWay:
         self.out = Notices(agent, id, home, post)
 
     def hear(self, turn: Turn, event: Returned | Produced) -> Returned | Produced:
-        """Hand over the answers among the mails that a call gave; the event without their tokens (P68)."""
-        if not any(TOKEN.search(element.xml) for element in event.elements):
+        """Hand over the answers among the mails that a call gave; the event without their tokens (P68).
+
+        A mail that replies to a notice says so by `work`, so that no recipe takes it for any other.
+        """
+        if not any(TOKEN.search(element.xml) or NOTICE_ID.search(element.xml) for element in event.elements):
             return event
         elements = []
         for element in event.elements:
@@ -41,5 +44,5 @@ class MailWay:
                 raise
             except Exception:
                 log.exception("a mail could not be read as an answer")
-            elements.append(replace(element, xml=blanked(element.xml)))
+            elements.append(replace(element, xml=blanked(marked(element.xml))))
         return replace(event, elements=tuple(elements))

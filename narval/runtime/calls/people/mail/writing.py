@@ -59,13 +59,14 @@ def composed(
     auto: str = "",
     once: str = "",
     form: str = "",
+    about: str = "",
 ) -> bytes:
     """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
     again composes the same mail. Of several with the same `once` memory keeps the first. With `form` FLOWED
-    long lines are broken, and joined by who reads it.
+    long lines are broken, and joined by who reads it. The id begins with what the mail is `about`.
     """
     me = identity.attributes
-    ident = f"{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
+    ident = f"{about}{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
     facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
     facts["format"] = form
     facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
