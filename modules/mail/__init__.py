@@ -199,6 +199,7 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
     inputs=[DRAFT, IDENTITY, OUTBOX, SIGNATURE],
     outputs=[SENT],
     description="Compose a mail from a draft and deliver or send it, in one.",
+    describe="To {$draft/@to}: {$draft/@subject}\n\n{substring($draft, 1, 4000)}",
 )
 async def write(
     draft: Element, identity: Element, outbox: Element, signature: Element | None = None
@@ -211,6 +212,7 @@ async def write(
     inputs=[Input("mail", "email[@kind]", use=True), OUTBOX],
     outputs=[SENT],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
+    describe="To {$mail/@to}: {$mail/@subject}\n\n{substring($mail/body, 1, 4000)}",
 )
 async def send(mail: Element, outbox: Element) -> bytes:
     """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37).

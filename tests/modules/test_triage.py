@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from lxml import etree
 
 import narval
+from tests.places import ROOT
 
 RECIPE = """<recipe group="t" name="one" start_step="judge" end_step="judge">
   <step id="judge" type="action" target="triage.judge"/></recipe>"""
@@ -113,6 +115,15 @@ def test_a_template_that_is_not_there_costs_the_plan_of_that_mail_and_says_which
     assert error["type"] == "bad-rule"
     assert "rule r names the ack-template 'invoices'" in error["message"]
     assert said in error["message"]
+
+
+@pytest.mark.parametrize("sign", ["seen", "answered", "work"])
+def test_the_rules_that_ship_leave_what_its_owner_saw_and_what_answers_work(agent, sign):
+    for rule in etree.parse(ROOT / "data" / "memory.xml").iterfind("rule"):
+        agent.add(etree.tostring(rule, encoding="unicode", with_tail=False))
+    mail = "<email from='ana@example.com' mailbox='m'{}/>"
+    assert judged(agent, mail.format(f" {sign}='yes'"))[1]["verdict"] == "leave"
+    assert judged(agent, mail.format(""))[1]["verdict"] == "acknowledge"
 
 
 def test_a_mail_is_judged_once(agent):

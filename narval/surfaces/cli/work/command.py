@@ -133,6 +133,11 @@ def _done(
     """The answer to an act."""
     if pairs and act not in ("answer", "save"):
         raise click.UsageError("--set goes with answer and save")
+    if reason and act not in ("release", "delegate", "refuse", "reassign"):
+        fields = (
+            ": the fields of an answer are given by --set NAME=VALUE" if act in ("answer", "save") else ""
+        )
+        raise click.UsageError(f"--reason goes with release, delegate, refuse, reassign and renew{fields}")
     if words and act not in ("answer", "delegate", "reassign"):
         raise click.UsageError(f"{act} takes no {words[0]!r}")
     if len(words) > 1 and act != "reassign":
@@ -185,19 +190,26 @@ def _answered(session: Session, item: int, outcome: str, pairs: Pairs) -> dict[s
             )
             return found
         except WorkRefusedError as error:
-            if shown is None or error.kind != "bad-field":
+            if error.kind != "bad-field":
                 raise
+            wrong = _misfits(error)
+            if shown is None:
+                lacking = " ".join(
+                    f"--set {name}=TEXT" for name, value in wrong.items() if name and not value
+                )
+                said = f"{error}; give it by {lacking}" if lacking else str(error)
+                raise WorkRefusedError(error.kind, said, error.detail) from None
             click.echo(clean_lines(str(error)), err=True)
-            wrong = _fields_in(error)
             for field in shown["fields"]:
                 if field["name"] in wrong:
                     values[field["name"]] = _asked(field, outcome, shown, values[field["name"]])
 
 
-def _fields_in(error: WorkRefusedError) -> set[str]:
+def _misfits(error: WorkRefusedError) -> dict[str, str]:
+    """The fields whose values are not right, each with what was typed."""
     import json
 
-    return {str(found.get("field")) for found in json.loads(error.detail or "[]")}
+    return {str(row.get("field")): str(row.get("value")) for row in json.loads(error.detail or "[]")}
 
 
 def _chosen(outcomes: list[str]) -> str:
