@@ -73,10 +73,12 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
                     faults = frozenset(found.faults)
                     await asyncio.to_thread(told.record, found.events)
                     await origin.recorded()
-                trouble = trouble if waiting is not None else ""
+                if waiting is None:
+                    trouble = ""
+                    here.recovered()
             except CalendarError as error:
                 if str(error) != trouble:
-                    yield [_error(error.kind, str(error), wanted.name)]
+                    yield [wanted.error(error)]
                 trouble = str(error)
             if not here.has_caught_up:
                 here.caught_up()
@@ -105,7 +107,7 @@ async def read(calendar: Element) -> Elements:
         files = await origin.files()
         found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
     except CalendarError as error:
-        return [_error(error.kind, str(error), wanted.name)]
+        return [wanted.error(error)]
     finally:
         origin.close()
     return await asyncio.to_thread(told.changes, found.events, window)
@@ -170,6 +172,12 @@ class Wanted(NamedTuple):
             _whole("days", given.get("days"), USUAL_DAYS),
             _whole("past", given.get("past"), USUAL_PAST),
         )
+
+    def error(self, error: CalendarError) -> etree._Element:
+        """The `error` element of what keeps it from being read, with what says where it is."""
+        table = f"[calendars.{self.name}] of etc/narval.toml"
+        where = f'<calendar name="{self.name}">' if self.path else table
+        return _error(error.kind, f"{error}; if that does not pass, set {where} right", self.name)
 
     def window(self) -> Window:
         """The time that is looked at now."""

@@ -47,6 +47,8 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
                 told.add(str(error))
             if found:
                 yield found
+            if not told:
+                here.recovered()
             await origin.recorded()
             if not caught_up:
                 here.caught_up()

@@ -35,7 +35,8 @@ class FeedError(Exception):
     def element(self, name: str) -> etree._Element:
         """The `error` element of the fault."""
         error = etree.Element("error", type=self.kind, feed=name)
-        etree.SubElement(error, "message").text = cut(line_of(f"feed {name}: {self}"), 2_000)
+        wish = f'if that does not pass, set <feed name="{name}"> right'
+        etree.SubElement(error, "message").text = cut(line_of(f"feed {name}: {self}; {wish}"), 2_000)
         return error
 
 

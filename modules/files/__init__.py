@@ -70,8 +70,11 @@ async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
                 dirty |= {WHOLE: True}
             is_there = await asyncio.to_thread(wanted.path.is_dir)
             if was_there and not is_there:
-                missing = f"{wanted.path}: it is not there; waiting for it"
+                wish = f'if it is the wrong one, set <folder path="{wanted.shown()}"> right'
+                missing = f"{wanted.path}: it is not there; waiting for it; {wish}"
                 yield [error_element("no-such-folder", missing, wanted.shown())]
+            elif is_there:
+                here.recovered()
             was_there = is_there
             changes = await asyncio.to_thread(look, wanted, told.known, dirty)
             for start in range(0, len(changes), BATCH):

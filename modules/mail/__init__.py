@@ -98,6 +98,8 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
                 log.warning("%s", _left_out(box, batch.old))
             if batch.is_last:
                 here.caught_up()
+            if batch.is_well:
+                here.recovered()
             room.release()
     finally:
         for timer in bookmarks:  # it would hold the daemon that this call belongs to

@@ -25,13 +25,18 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 
 class Batch(NamedTuple):
     """Elements to be recorded together, and the letters they come from; `old` is the number of those that
-    came before the mailbox's `since`. A wait follows the last one.
+    came before the mailbox's `since`. A wait follows the last one. One that `is_well` says that the mailbox
+    is: what was told of it is over.
     """
 
     idents: list[str]
     elements: list[bytes]
     is_last: bool = False
     old: int = 0
+    is_well: bool = False
+
+
+WELL = Batch([], [], is_well=True)
 
 
 def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Iterator[Batch]:
@@ -47,13 +52,18 @@ def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Itera
                 stands = True
                 while stands and not signal.stopped:
                     yield from batches(box, session.letters(known), known)
+                    if session.is_local:
+                        yield WELL
                     stands = session.wait()
+                    if not session.is_local:
+                        yield WELL
                     pause, told = FIRST_PAUSE, set()
         except UnreachableError as error:
             cause = type(error.__cause__).__name__
             if cause not in told and not signal.stopped:
                 told.add(cause)
-                yield Batch([], [_error(box, error.kind, str(error))], is_last=True)
+                said = f"{error}; it is tried again; if that is the wrong place, set {box.element} right"
+                yield Batch([], [_error(box, error.kind, said)], is_last=True)
             signal.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

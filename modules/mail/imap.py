@@ -28,6 +28,8 @@ else:
 
 IDLE_SECONDS = 5 * 60
 """An IDLE is renewed after this long; RFC 2177 allows 29 minutes, but routers forget silent connections."""
+FIRST_IDLE_SECONDS = 2
+"""The first of a connection is renewed soon: a server that has not hung up by then is well."""
 ASK_SECONDS = 60
 """A server that has no IDLE is asked for news this often."""
 ANSWER_SECONDS = 10 * 60
@@ -162,8 +164,17 @@ class Connection:
         except ActionError:
             raise
         except Exception as error:
-            said = str(error).replace(self._secret, "…") if self._secret else str(error)
-            raise UnreachableError(f"{self.box}: {said or type(error).__name__}") from error
+            said = self._said(error) or type(error).__name__
+            raise UnreachableError(f"account {self.box}: {self.box.given.get('host')}: {said}") from error
+
+    def _said(self, error: Exception) -> str:
+        """The words of an error: of an answer that was none, those of the server; without the password."""
+        answer = getattr(error, "command_result", None)
+        lines = answer[1] if isinstance(answer, tuple) and isinstance(answer[1], list) else None
+        said = str(error)
+        if lines is not None:
+            said = b" ".join(line for line in lines if isinstance(line, bytes)).decode("utf-8", "replace")
+        return said.replace(self._secret, "…") if self._secret else said
 
     def begin(self, *, readonly: bool) -> None:
         """Log in, and open the folder. Raises ActionError for what the server refuses."""
@@ -182,11 +193,22 @@ class Connection:
         except (imap_tools.MailboxLoginError, imap_tools.MailboxFolderSelectError) as error:
             if _PASSES.search(str(error)):
                 raise
-            said = str(error).replace(self._secret, "…") if self._secret else str(error)
-            raise self.box.fault(f"the server refuses it: {said}") from None
+            raise self.box.fault(self._refusal(error)) from None
         except self.server.client.readonly:
             folder = given.get("folder", "INBOX")
             raise self.box.fault(f"the server lets {folder} be read, and nothing be altered there") from None
+
+    def _refusal(self, error: Exception) -> str:
+        """What a server does not let be done, and what to set right."""
+        import imap_tools
+
+        given, said = self.box.given, self._said(error)
+        if isinstance(error, imap_tools.MailboxLoginError):
+            user, secret = given.get("user", ""), given.get("secret", "")
+            wish = f"set user of {self.box.element} right, or the password in etc/{secret} (or ${secret})"
+            return f"the server refuses the login of {user or 'nobody'}: {said}; {wish}"
+        folder = given.get("folder", "INBOX")
+        return f"the server does not open folder {folder}: {said}; set folder of {self.box.element} right"
 
 
 @contextmanager
@@ -210,7 +232,7 @@ def imap(box: Account, signal: Signal) -> Iterator[Session]:
     """An IMAP session on the mailbox's folder, opened read only."""
     with connected(box, readonly=True) as connection:
         folder = Folder(connection, signal)
-        yield Session(folder.letters, folder.wait)
+        yield Session(folder.letters, folder.wait, is_local=False)
 
 
 def _internal_date(line: bytes) -> float | None:
@@ -238,6 +260,7 @@ class Folder:
             self._epoch = (client.response("UIDVALIDITY")[1][0] or b"0").decode()
             signal.interrupt = lambda: client.sock.shutdown(socket.SHUT_RDWR)
         self._empty_rounds = 0
+        self._idle_seconds = FIRST_IDLE_SECONDS
 
     def letters(self, known: set[str]) -> Iterator[Letter]:
         """The letters that are not known, peeked at, so that they stay unread there."""
@@ -297,7 +320,8 @@ class Folder:
                     # Not its own `poll`, which takes half a line for the end of the connection.
                     waiting = select.poll()
                     waiting.register(client.sock, select.POLLIN)
-                    waiting.poll(IDLE_SECONDS * 1_000)
+                    waiting.poll(self._idle_seconds * 1_000)
+                    self._idle_seconds = IDLE_SECONDS
                 self._server.idle.stop()
             else:
                 self._signal.wait(ASK_SECONDS)

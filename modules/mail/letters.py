@@ -43,11 +43,13 @@ class Letter(NamedTuple):
 
 class Session(NamedTuple):
     """An open mailbox: its letters that are not known yet, and a way to wait until there may be more, which
-    gives False when the mailbox must be opened anew.
+    gives False when the mailbox must be opened anew. One that `is_local` is well as soon as it is read; any
+    other may hang up when it is waited for.
     """
 
     letters: Callable[[set[str]], Iterator[Letter]]
     wait: Callable[[], bool]
+    is_local: bool = True
 
 
 class UnreachableError(ActionError):

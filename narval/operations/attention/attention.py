@@ -6,25 +6,19 @@ It costs what is active or open, and shows of everything the first of it, with h
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from narval.engines.engine import HeedsPeople
-from narval.memory.elements.element import Element
-from narval.memory.elements.error_element import read_error
+from narval.engines.engine import HeedsPeople, Wait
 from narval.operations import json_forms
 from narval.operations.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
 from narval.operations.attention.sentence import SHOWN, Form, item
 from narval.operations.lookup import files_of, store_away
 from narval.operations.registry import operation
 from narval.operations.text import counted, fault_line, size
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.transaction import ERRORS
+from narval.runtime.agent.run import Run
 from narval.runtime.daemon.daemon import Daemon
-
-LOOKED_AT = 200
-"""So many elements, the newest, are looked at for what sources gave."""
 
 A_DAY = 86_400.0
 
@@ -132,23 +126,34 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
 
 
 def _sources(daemon: Daemon) -> Iterator[Form]:
-    """Sources that told of trouble within a day, and have given nothing since, as far as one looks back."""
-    agent, outside_id = daemon.agent, daemon.host.dispatcher.outside_id
-    calls = {}
-    for run in agent.runs.active.values():
+    """Sources that are kept from their work now, and calls that failed and are to be tried again."""
+    troubles, outside_id = daemon.executor.troubles, daemon.host.dispatcher.outside_id
+    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
+    for run in daemon.agent.runs.active.values():
         for call in run.calls.values():
-            asked = daemon.executor.find(outside_id(call.call))
-            if asked is not None and asked.call.is_source:
-                calls[call.call] = (run, call.name)
-    index, since = agent.memory.index, daemon.rounds.clock.now() - A_DAY
-    errors = _given(agent, islice(index.newest_named(ERRORS), LOOKED_AT) if calls else (), calls)
-    given = _given(agent, islice(index.newest(None), LOOKED_AT) if errors else (), errors)
-    for id, error in errors.items():
-        if error.added >= since and given.get(id, error) is error:
-            run, name = calls[id]
-            kind, message, _ = read_error(error)
-            text = f"{name} in run {run.eid} of {run.name} tells of trouble: {kind}: {message}"
-            yield item("source", "middle", text, {"run": run.eid}, error.added)
+            trouble = troubles.of(outside_id(call.call))
+            if trouble is not None and daemon.executor.find(outside_id(call.call)) is not None:
+                text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
+                said = f"{text}: {trouble.kind}: {trouble.message}"
+                yield item("source", "middle", said, {"run": run.eid}, trouble.since)
+        for wait in _tries(run):
+            resting.setdefault((run.name, wait.id), []).append((run, wait))
+    for (name, part), waits in islice(resting.items(), SHOWN):
+        run, wait = waits[0]
+        more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
+        text = f"{part} in run {run.eid} of {name}{more} is to be tried again: {wait.text}"
+        yield item("source", "middle", text, {"run": run.eid})
+    if len(resting) > SHOWN:
+        more = counted(len(resting) - SHOWN, "more step is", "more steps are")
+        yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+
+
+def _tries(run: Run) -> Iterator[Wait]:
+    """The tries that a run waits for; one that waits for dates alone costs nothing."""
+    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
+        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
+            if wait.what == "try":
+                yield wait
 
 
 def _missed(daemon: Daemon) -> Iterator[Form]:
@@ -161,13 +166,3 @@ def _missed(daemon: Daemon) -> Iterator[Form]:
         lost = f", {dropped} of which were dropped" if dropped else ""
         text = f"{counted(len(found), 'moment')} came late{lost}: {why}; `narval calendar` tells which"
         yield item("missed", "middle", text, {"page": "calendar"}, found[0].at)
-
-
-def _given(agent: AgentState, newest_first: Iterable[int], calls: Container[str]) -> dict[str, Element]:
-    """The newest of these elements that each of some calls gave."""
-    found: dict[str, Element] = {}
-    for eid in newest_first:
-        element = agent.memory.element(eid)
-        if element is not None and element.origin is not None and element.origin.call in calls:
-            found.setdefault(element.origin.call, element)
-    return found

@@ -131,6 +131,7 @@ class CallContext(msgspec.Struct, eq=False):
     services: tuple[Service, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
+    is_well: bool = False
     agent: str = ""
     has_begun: bool = False
 
@@ -147,6 +148,13 @@ class CallContext(msgspec.Struct, eq=False):
         if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
         self.has_caught_up = True
+        self._notify()
+
+    def recovered(self) -> None:
+        """Report that what a source told of by `error` elements is over, though it has nothing to give."""
+        if not self.is_source:
+            raise RequestError(f"recovered() is for sources; step {self.step!r} calls no source")
+        self.is_well = True
         self._notify()
 
     @property

@@ -33,12 +33,15 @@ from narval import Output, action, call
 @action(outputs=[Output("error", "error", optional=True), Output("news", "news", optional=True)],
         source=True)
 async def watch():
-    yield "<news/>"
+    yield "<news of='w'/>"
     yield "<error type='unreachable'><message>the server is away</message></error>"
     call().caught_up()
     while not (Path(call().home) / "back").exists():
         await asyncio.sleep(0.01)
-    yield "<news/>"
+    if (Path(call().home) / "well").exists():
+        call().recovered()
+    else:
+        yield "<news of='w'/>"
     await asyncio.Event().wait()
 """
 
@@ -114,9 +117,41 @@ def test_M13_a_source_tells_of_trouble_until_it_gives_something_else(home: Path,
     assert item["text"] == (
         f"watch.watch in run {run} of s.watch tells of trouble: unreachable: the server is away"
     )
+    for _ in range(250):  # what others give meanwhile is no cure, and hides nothing
+        agent.add("<news/>")
+    assert told(agent) == [item]
     (home / "back").touch()
-    while len(agent.memory("news")) < 2:
+    while len(agent.memory("news[@of]")) < 2:
         agent.elapse(seconds=1)
+    assert told(agent) == []
+
+
+def test_a_source_that_says_that_it_is_well_again_needs_nothing_to_give(home: Path, agent: Agent) -> None:
+    (home / "well").touch()
+    agent.start("s.watch")
+    agent.until_idle()
+    assert len(told(agent)) == 1
+    (home / "back").touch()
+    while told(agent):
+        agent.elapse(seconds=1)
+    assert len(agent.memory("news[@of]")) == 1
+
+
+def test_what_failed_and_is_to_be_tried_again_is_told_until_it_ends_well(home: Path, agent: Agent) -> None:
+    agent.load(
+        '<recipe group="s" name="patient" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="m.fails" retries="1" backoff="600"/></recipe>'
+    )
+    run = agent.start("s.patient")
+    agent.until_idle()
+    (item,) = told(agent)
+    assert (item["what"], item["link"]) == ("source", {"run": run})
+    assert item["text"] == (
+        f"a in run {run} of s.patient is to be tried again: "
+        "action m.fails, try 2 of 2 after ValueError: sold out"
+    )
+    agent.stub("m.fails", lambda: None)
+    agent.elapse(minutes=20)
     assert told(agent) == []
 
 

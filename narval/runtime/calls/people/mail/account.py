@@ -31,6 +31,12 @@ class Account(NamedTuple):
     def __str__(self) -> str:
         return self.given.get("name") or self.given.get("path") or self.given.get("host") or "unnamed"
 
+    @property
+    def element(self) -> str:
+        """The element of a mailbox, as it is called where somebody is to alter it."""
+        name = self.given.get("name")
+        return f'<mailbox name="{name}">' if name else f"the <mailbox> of {self}"
+
     def fault(self, message: str) -> ActionError:
         """The error to raise where the element asks for something impossible."""
         return ActionError(f"account {self}: {message}", "bad-account", final=True)

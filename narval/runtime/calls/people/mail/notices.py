@@ -168,8 +168,10 @@ async def _sent(account: Account, to: str, subject: str, text: str, item: int = 
     """Send a mail about an item; its Message-ID, which derives from the call (P68). Raises ActionError."""
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity = Element(0, etree.tostring(me))
-    written = {"to": to, "subject": subject, "auto": "auto-generated", "form": FLOWED}
-    xml = composed("notice", identity, None, text, **written, about=f"work.{item}.")
+    about, auto = f"work.{item}.", "auto-generated"
+    xml = composed(
+        "notice", identity, None, text, to=to, subject=subject, auto=auto, form=FLOWED, about=about
+    )
     letter = outgoing(Element(0, xml), call_of().id)
     await carried(account, letter)
     return letter.ident
