@@ -66,6 +66,17 @@ def told(agent: Agent) -> list[dict[str, Any]]:
     return found
 
 
+def test_errors_lists_what_is_in_trouble_now(home: Path) -> None:
+    (home / "recipes" / "p.xml").write_text(
+        '<recipe group="s" name="patient" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="m.fails" retries="1" backoff="600"/></recipe>'
+    )
+    well(home, "start", "s.patient")
+    narval(home, "run", "--timeout", "0.5")
+    assert "in trouble now:\n  a in run " in well(home, "errors")
+    assert data(home, "errors") == []
+
+
 def test_M13_nothing_is_told_where_nothing_is_wrong(home: Path, agent: Agent) -> None:
     assert told(agent) == []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from narval.operations.text import Row, clean, counted, moment, person
@@ -41,14 +39,21 @@ def errors(session: Session, every: bool) -> None:
     """List errors that nobody has dealt with.
 
     They are runs that failed, errors outside runs, and files with faults. Alike ones are one row. They are
-    listed until they were retried well, acknowledged, or their file is good.
+    listed until they were retried well, acknowledged, or their file is good. Below them stand sources that
+    are kept from their work now, and what is to be tried again: that goes away with its cause.
     """
-    session.give(session.ask("incidents", every=every), lambda rows: _listed(rows, every))
+    rows = session.ask("incidents", every=every)
+    now = [] if session.as_json else [row for row in session.ask("attention") if row["what"] == "source"]
+    session.give(rows, lambda found: _listed(found, now, every))
 
 
-def _listed(rows: list[dict[str, Any]], every: bool) -> None:
+def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
     table(INCIDENTS, rows)
-    if not rows:
+    if now:
+        click.echo("in trouble now:")
+    for row in now:
+        click.echo(f"  {clean(row['text'])}")
+    if not (rows or now):
         click.echo("no errors are known" if every else "no errors are open", err=True)
 
 
@@ -115,7 +120,7 @@ def retry(context: click.Context, /, session: Session, incident: str, limit: int
     context.exit(NOT_WELL if any(row["error"] for row in answer) else 0)
 
 
-def _retried(rows: list[dict[str, Any]]) -> None:
+def _retried(rows: list[Row]) -> None:
     for row in rows:
         became = f"begins again as {row['retry']}" if row["retry"] else f"is not begun again: {row['error']}"
         click.echo(clean(f"run {row['run']} {became}"))
