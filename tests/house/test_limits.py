@@ -21,6 +21,7 @@ ATTRIBUTES_ALLOWED: dict[str, str] = {
     "Token": "plain data that the code of processes reads (section 8)",
     "FilesInForce": "what counts of all files, and why they were not read this time",
     "FlowDriver": "three of them are the events of one loop: something came, there is room, a turn is done",
+    "Executor": "who asks about calls gets its backends' programs, places and troubles from it",
 }
 """Classes whose `__init__` sets more attributes, and why."""
 

@@ -131,7 +131,7 @@ class CallContext(msgspec.Struct, eq=False):
     services: tuple[Service, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
-    is_well: bool = False
+    on_recovered: Listener | None = None
     agent: str = ""
     has_begun: bool = False
 
@@ -154,8 +154,12 @@ class CallContext(msgspec.Struct, eq=False):
         """Report that what a source told of by `error` elements is over, though it has nothing to give."""
         if not self.is_source:
             raise RequestError(f"recovered() is for sources; step {self.step!r} calls no source")
-        self.is_well = True
-        self._notify()
+        if self.on_recovered is not None:
+            self.on_recovered(self)
+
+    def hear_of_recovery(self, listener: Listener) -> None:
+        """Have `recovered` go to `listener`."""
+        self.on_recovered = listener
 
     @property
     def is_source(self) -> bool:

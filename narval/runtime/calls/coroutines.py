@@ -3,13 +3,75 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from functools import partial
 
-from narval.engines.events import Failure
+import msgspec
+
+from narval.engines.events import Failure, OutputElement
+from narval.memory.elements.element import Element
+from narval.memory.elements.error_element import read_error
 from narval.runtime.calls.backend import ABANDONED, LOST, Outcome, RunningCall
+from narval.runtime.calls.context import CallContext, now
 from narval.runtime.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
 from narval.runtime.calls.output_capture import end_prints
 from narval.runtime.calls.programs.commands import EndedWithLease
+from narval.source.secrets import without_secrets
+
+MOST_TROUBLES = 1_000
+"""The most that are kept: of calls that are never made again nobody says that they are over."""
+
+log = logging.getLogger("narval.sources")
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """The reason why a source cannot do its work, and since when."""
+
+    since: float
+    kind: str
+    message: str
+
+
+class SourceTroubles:
+    """The sources that are in trouble now; each by the id of its call, the same when it is tried again.
+
+    One is in trouble when it gives errors alone, or fails; it is at work again when it gives something else,
+    or says so. The log is told once for each cause. What tells of a call is done within its context.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, Trouble] = {}
+
+    def of(self, call: str) -> Trouble | None:
+        """The trouble of a source; None while it is at work."""
+        return self._of.get(call)
+
+    def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
+        """Hear what a source gives."""
+        made = [Element(0, output.xml) for output in given]
+        if made and all(element.name == "error" for element in made):
+            kind, message, _ = read_error(made[-1])
+            self.begin(call, Failure(kind, message))
+        elif made:
+            self.end(call)
+
+    def begin(self, call: CallContext, failure: Failure) -> None:
+        """Note what keeps a source from its work; the log is told of another cause than before."""
+        kind, message = failure.kind, " ".join(without_secrets(failure.message).split())
+        before = self._of.get(call.id)
+        if before is None or (before.kind, before.message) != (kind, message):
+            since = now().timestamp() if before is None else before.since
+            self._of[call.id] = Trouble(since, kind, message)
+            log.warning("%s of run %d: %s: %s", call.target.action, call.run, kind, message)
+        if len(self._of) > MOST_TROUBLES:
+            del self._of[next(iter(self._of))]
+
+    def end(self, call: CallContext) -> None:
+        """Note that a source is at work again, or is over."""
+        trouble = self._of.pop(call.id, None)
+        if trouble is not None:
+            log.info("%s of run %d: that is over: %s", call.target.action, call.run, trouble.kind)
 
 
 class Coroutines:
@@ -27,6 +89,7 @@ class Coroutines:
         self._verdicts: dict[RunningCall, Outcome] = {}
         self._patiences: dict[RunningCall, asyncio.TimerHandle] = {}
         self.given_up = 0
+        self.troubles = SourceTroubles()
 
     def start(self, running: RunningCall) -> None:
         """Answer a call; it begins at the loop's next round."""
@@ -62,6 +125,7 @@ class Coroutines:
         try:
             if running.call.is_source:
                 await self._stream(running)
+                self.troubles.end(running.call)
                 return Outcome()
             return Outcome(elements(await function_of(running.call.target)(**arguments(running.call.inputs))))
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -69,12 +133,16 @@ class Coroutines:
         except EndedWithLease:
             return LOST
         except BaseException as error:
-            return Outcome(problem=failure(error, file_of(running.call.target), running.call.home))
+            problem = failure(error, file_of(running.call.target), running.call.home)
+            if running.call.is_source:
+                self.troubles.begin(running.call, problem)
+            return Outcome(problem=problem)
         finally:
             end_prints(running.call.id)
 
     async def _stream(self, running: RunningCall) -> None:
         """Hand on the elements that a source yields; it goes on when they are recorded."""
+        running.call.hear_of_recovery(self.troubles.end)
         generator = function_of(running.call.target)(**arguments(running.call.inputs))
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
@@ -83,6 +151,7 @@ class Coroutines:
                 if running in self._verdicts:  # it swallowed the cancellation
                     break
                 given = elements(result)
+                self.troubles.hear(running.call, given)
                 # a source that yields nothing, again and again, must not hold up the loop either
                 await (running.produced(given) if given else asyncio.sleep(0))
         finally:
@@ -93,6 +162,7 @@ class Coroutines:
         self._stop(running, running.expired())
 
     def _stop(self, running: RunningCall, verdict: Outcome) -> None:
+        self.troubles.end(running.call)
         if running not in self._running:
             running.answer(verdict)
         elif running not in self._verdicts:

@@ -6,9 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextvars import copy_context
-from functools import partial
 
-from narval.engines.events import OutputElement
 from narval.errors import InternalError
 from narval.runtime.calls.backend import Announce, Counts, Outcome, Produced, RunningCall
 from narval.runtime.calls.backends import Backends
@@ -16,7 +14,6 @@ from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.conversion import answer_at_once, answer_within
 from narval.runtime.calls.places import Places
 from narval.runtime.calls.programs.backend import ProgramBackend
-from narval.runtime.calls.source_troubles import SourceTroubles
 from narval.runtime.home.settings import CallLimits
 from narval.runtime.system.clock import Clock, RunClock, SimulatedClock, SystemClock
 from narval.runtime.system.simulated_sleep import SimulatedSleeps
@@ -42,14 +39,13 @@ class Executor:
         self._backends = Backends(asyncio.get_running_loop(), limits, programs)
         self._allowed = (limits.fetch_allow, limits.services)
         self.programs, self.places = self._backends.programs, Places(self._backends)
+        self.troubles = self._backends.coroutines.troubles
         self._on_caught_up: Callable[[str], None] = _ignore
         self.clock = RunClock(clock or SystemClock(), zone)
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._calls: dict[str, tuple[RunningCall, Done]] = {}
         self._is_closing = False
         self._ended = asyncio.Event()
-        self.troubles = SourceTroubles()
-        """What keeps sources from their work now."""
 
     def notify(self, on_caught_up: Callable[[str], None]) -> None:
         """Call `on_caught_up` with the id of each call that from now on waits for the world, or is over.
@@ -82,8 +78,6 @@ class Executor:
         sleeper = self._sleep if self._sleeps is not None else None
         call.attach(listener, sleeper, self.programs.commands)
         call.allow(*self._allowed)
-        if where == "source":
-            produced = partial(self._produced, call, produced)
         running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
         self._calls[call.id] = (running, done)
         self.places.start(running)
@@ -209,16 +203,7 @@ class Executor:
             except TimeoutError:
                 return
 
-    async def _produced(self, call: CallContext, produced: Produced, given: list[OutputElement]) -> None:
-        self.troubles.hear(call, given, self.clock.now())
-        await produced(given)
-
     def _done(self, running: RunningCall, outcome: Outcome) -> None:
-        if running.call.is_source:
-            if (problem := outcome.problem) is not None:
-                self.troubles.begin(running.call, problem.kind, problem.message, self.clock.now())
-            else:
-                self.troubles.end(running.call)
         found = self._calls.pop(running.call.id, None)
         self.places.over(running)
         self._ended.set()
@@ -231,9 +216,6 @@ class Executor:
             self.places.give_up(running)
 
     def _report(self, call: CallContext) -> None:
-        if call.is_well:
-            call.is_well = False
-            self.troubles.end(call)
         if call.has_caught_up:
             self._on_caught_up(call.id)
 

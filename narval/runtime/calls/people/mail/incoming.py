@@ -105,7 +105,7 @@ def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
 
 
 def _wanted(work: WorkDefinition) -> str:
-    """What a person may write to answer (P61)."""
+    """The words that are an answer (P61)."""
     words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
     fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
     wanted = f"expected one of {words}, alone on the first line above what is quoted"
