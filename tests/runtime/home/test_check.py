@@ -137,7 +137,7 @@ def test_what_an_input_says_of_attributes_is_one_of_what_there_is(home: Home, he
     fault, _ = check_home(home)
     assert fault.path == "modules/judges.py"
     assert (
-        "expected holds to name 'pattern', 'number', 'duration', 'name of …' or a tuple of words"
+        "expected holds to name 'pattern', 'number', 'duration', 'date', 'name of …' or a tuple of words"
         in fault.message
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -217,6 +218,9 @@ def test_a_home_of_a_maildir_answers_what_comes_and_nothing_that_came_before(
     assert any("you have seen it already" in xml for xml in whys)
     assert any("you have answered it already" in xml for xml in whys)
     assert "old@example.com: Re: Hello" in well(home, "simulate", "mail.triage", "--mails", box)
+    memory = home / "data/memory.xml"
+    memory.write_text(re.sub('since="[^"]*"', 'since="yesterday"', memory.read_text()))
+    assert "since: expected a date, found 'yesterday'" in narval(home, "check").stdout
 
 
 # --- the demo into a home that is there -------------------------------------------------------------------
