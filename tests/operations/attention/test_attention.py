@@ -143,8 +143,9 @@ def test_a_source_that_says_that_it_is_well_again_needs_nothing_to_give(home: Pa
     agent.until_idle()
     assert len(told(agent)) == 1
     (home / "back").touch()
-    while told(agent):
+    while agent.ask("attention"):
         agent.elapse(seconds=1)
+    assert told(agent) == []
     assert len(agent.memory("news[@of]")) == 1
 
 
