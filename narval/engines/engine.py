@@ -143,6 +143,23 @@ class Retryable(Protocol):
 
 
 @runtime_checkable
+class Redefinable(Protocol):
+    """An engine whose runs go on with a newer version of their definition until they have taken something.
+
+    `advance` is told of it by `Redefined`.
+    """
+
+    def is_untouched(self, definition: Any, state: Any, find: Find, /) -> bool:
+        """True while a run waits at its beginning: it has used no element, and made no call with effects.
+
+        `find` has the definitions that count for the run.
+        """
+
+    def instead_of_renewal(self, definition: Any, state: Any, /) -> str:
+        """The advice instead of ending a run and starting it anew; "" where that does what one means."""
+
+
+@runtime_checkable
 class HasTokens(Protocol):
     """An engine whose runs move tokens, which the user's code is shown."""
 

@@ -239,6 +239,18 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     session: str = ""
 
 
+class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The run, which has taken nothing yet, follows another version of its definition from now on (N31).
+
+    Both versions are digests; the definition that its engine is given is the newer one.
+    """
+
+    id: int
+    at: float
+    before: str
+    version: str
+
+
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The run is to end, because someone asked, by the monitor in a `session` (M67), or its caller ended."""
 
@@ -252,4 +264,4 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
 
 
 _OfCalls = CallStarting | CallApproved | Returned | Produced
-Event = Started | _OfCalls | Matched | TimerFired | Signalled | Cancelled
+Event = Started | Redefined | _OfCalls | Matched | TimerFired | Signalled | Cancelled

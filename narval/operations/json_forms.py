@@ -58,7 +58,19 @@ def run(agent: AgentState, found: Run) -> dict[str, Any]:
         "definition": found.digest,
         "error": _error(agent, found),
         "retry_of": {"run": again} if again else None,
+        **newer(agent, found),
     }
+
+
+def newer(agent: AgentState, found: Run) -> Form:
+    """The version that a file has now, and the moment of that which a run under way keeps (N31); nothing
+    where these are one.
+    """
+    newest = agent.library.get(found.engine.definition_kind, found.name) if found.active else None
+    if newest is None or newest.digest == found.digest:
+        return {}
+    own = agent.store.definition(found.digest)
+    return {"newer": {"definition": newest.digest, "since": moment(own.loaded) if own is not None else None}}
 
 
 def _parent(caller: Caller | None) -> dict[str, Any] | None:

@@ -117,6 +117,15 @@ def took(run: Row) -> str:
     return duration((ended - began).total_seconds())
 
 
+def newer_file(run: Row) -> str:
+    """The sentence on a run whose file is newer than the version that it keeps (N31); "" of any other."""
+    newer = run.get("newer")
+    if not newer:
+        return ""
+    of = f"the version of {moment(newer['since'])}" if newer["since"] else f"version {run['definition'][:12]}"
+    return f"waits with {of}; the file is newer"
+
+
 def fault_line(fault: Row) -> str:
     """A fault, with its place in front."""
     return f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}"

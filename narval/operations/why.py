@@ -225,7 +225,7 @@ def explain(
         if outcome:
             answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
-    return answer
+    return answer | json_forms.newer(agent, run)
 
 
 def _cancellation(agent: AgentState, run: Run) -> str:

@@ -17,6 +17,7 @@ from narval.engines.recipe.changes import (
     NextTryMade,
     PlanChange,
     PlanMoved,
+    PlanRedefined,
     PlanResumed,
     PlanStarted,
     RestEnded,
@@ -82,6 +83,13 @@ def _plan_resumed(state: PlanState, change: PlanResumed) -> None:
     for reusable in change.again:
         slots = state.again.setdefault(reusable.id, {})
         slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
+
+
+def _plan_redefined(state: PlanState, change: PlanRedefined) -> None:
+    state.steps.clear()
+    state.transitions.clear()
+    for waiting in state.waits:
+        waiting.clear()
 
 
 def _step_ready(state: PlanState, change: StepReady) -> None:

@@ -299,6 +299,12 @@ class TransitionFailed(PlanChange, frozen=True):
     transition: str
 
 
+class PlanRedefined(PlanChange, frozen=True):
+    """The plan, which had taken nothing, begins anew by another version of its recipe (N31)."""
+
+    version: str
+
+
 class PlanMoved(PlanChange, frozen=True):
     """The plan went on to another state; `error` says why it fails."""
 

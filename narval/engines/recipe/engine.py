@@ -21,18 +21,21 @@ from narval.engines.events import (
     Event,
     Matched,
     Produced,
+    Redefined,
     Returned,
     Signalled,
     Started,
     TimerFired,
 )
-from narval.engines.recipe import restarts, resume, signals
+from narval.engines.recipe import redefining, restarts, resume, signals
 from narval.engines.recipe.apply import APPLY
 from narval.engines.recipe.apply import apply as apply
 from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
 from narval.engines.recipe.graph import graph as graph
+from narval.engines.recipe.redefining import instead_of_renewal as instead_of_renewal
+from narval.engines.recipe.redefining import is_untouched as is_untouched
 from narval.engines.recipe.render import parts as parts
 from narval.engines.recipe.render import render as render
 from narval.engines.recipe.resume import plan_resume as plan_resume
@@ -140,6 +143,7 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
 
 _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     Started: _started,
+    Redefined: redefining.redefined,
     Returned: returns.returned,
     Produced: returns.produced,
     Matched: _matched,

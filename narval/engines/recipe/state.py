@@ -55,6 +55,12 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return self.transitions.get(transition, _WAITING)
 
     @property
+    def waits(self) -> tuple[dict[str, None], ...]:
+        """The steps and transitions that wait, by what for."""
+        of_transitions = self.waiting, self.awaiting_date, self.awaiting_duration
+        return (*of_transitions, self.blocked, self.following, self.resting)
+
+    @property
     def has_fired(self) -> bool:
         """True once a transition has fired."""
         return any(transition.state == "fired" for transition in self.transitions.values())

@@ -123,6 +123,8 @@ def _words(event: Row) -> str:
     match event["what"]:
         case "Started":
             return f"started{by}"
+        case "Redefined":
+            return f"goes on with version {event['version'][:12]}, for it has taken nothing yet"
         case "Returned" if event.get("problem"):
             problem = event["problem"]
             return without_secrets(f"call {event['call']} failed: {problem['kind']}: {problem['message']}")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Answer
-from narval.engines.events import Cancelled, PersonsAct, Plain, Signalled
+from narval.engines.events import PersonsAct, Plain, Signalled
 from narval.engines.work.ending import over
 from narval.engines.work.listing import people_in
 from narval.errors import RequestError, WorkRefusedError
-from narval.memory.elements.element import Origin
-from narval.memory.hearsay import is_hearsay
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.registry import operation
 from narval.operations.work.items import WorkLook, onlooker, person_of
 from narval.runtime.agent.forgetting import forget_at_once
-from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.people.telling import say
 from narval.runtime.daemon.daemon import Daemon
@@ -120,41 +116,7 @@ async def reassign(
     return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
 
 
-@operation("write")
-async def renew(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Withdraw an item and offer it anew, in the version of its definition that is current (P79).
-
-    Whoever asked for it waits on, and is told nothing. For the home's owner, root, and administrators.
-    """
-    _check_may_administer(daemon, asker)
-    run, _, _ = WorkLook(daemon, None).item(item)
-
-    def again(turn: Turn) -> Run:
-        if not run.active or run.state.status == "ready":
-            raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
-        state = run.state
-        definition = turn.agent.library.get(run.engine.definition_kind, run.name)
-        if not isinstance(definition, WorkDefinition):
-            raise RequestError(f"there is no definition {run.name} any more; cancel the item instead")
-        shown = tuple(eid for _, eids in state.inputs for eid in eids if eid in turn.agent.memory)
-        wanted, there = definition.prototype.inputs, {name for name, _ in state.inputs}
-        is_same = {slot.id for slot in wanted if not slot.optional} <= there <= {slot.id for slot in wanted}
-        inputs = state.inputs if is_same else ()  # else those that are nearest are taken
-        origin = Origin(by=run.by, actor=run.actor) if run.by else None
-        given: dict[str, Any] = {"kind": definition.kind, "caller": run.caller, "inputs": inputs}
-        begun = turn.start(run.name, shown, **given, origin=origin, definition=definition)
-        assert begun is not None, run.name
-        if is_hearsay(turn.agent.memory, (run.eid,)):
-            turn.transaction.mark_hearsay(begun.eid)
-        why = f"offered anew as {begun.eid}{f': {reason}' if reason else ''}"
-        turn.tell(run.eid, Cancelled(0, 0.0, why, **asker.recorded))
-        return begun
-
-    begun = await daemon.host.submit(again)
-    return {"item": begun.eid, "instead_of": item, "work": run.name}
-
-
-def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
+def check_may_administer(daemon: Daemon, asker: Asker) -> None:
     """Raise RequestError unless it is the home's owner, root, or an administrator."""
     own = onlooker(daemon, asker)
     if own is not None and not daemon.agent.lookup.people.is_admin(own):
@@ -169,7 +131,7 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:
     who answered there counts yet (P29).
     """
-    _check_may_administer(daemon, asker)
+    check_may_administer(daemon, asker)
     concerned = [
         run.eid
         for run, _, state in WorkLook(daemon, None).items_over()

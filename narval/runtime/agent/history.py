@@ -45,6 +45,15 @@ def given(agent: AgentState, run: Run) -> Iterator[Reusable]:
                     yield Reusable(fields["step"], slot, tuple(eids))
 
 
+def environment_at_start(agent: AgentState, run: Run) -> dict[str, str]:
+    """The attributes that a run began with. Raises RequestError where its beginning is not kept any more."""
+    first = next(agent.store.journal(run.eid, most=1), None)
+    began = codec.describe_entry(first.data)[0] if first is not None else {}
+    if began.get("what") != "Started":
+        raise RequestError(f"the beginning of run {run.eid} of {run.name} is not kept any more")
+    return dict(began.get("environment", {}))
+
+
 class _Line(NamedTuple):
     """One line of history: a fact, typed where it is a change, and the moment of its entry."""
 

@@ -116,9 +116,11 @@ class Run(InForce, eq=False):
         """Follow a definition from a state; None: from one that the journal has."""
         self.definition, self.state = definition, state
 
-    def follow(self, definition: Any) -> None:
-        """Go on by another version of its definition, and call the current ones of others."""
-        self.definition, self.digest, self.library = definition, definition.digest, None
+    def follow(self, definition: Any, library: Library | None = None) -> None:
+        """Go on by another version of its definition, and call those of others in `library`; without one, the
+        current ones.
+        """
+        self.definition, self.digest, self.library = definition, definition.digest, library
 
     def recall(self, past: tuple[tuple[str, ...], int]) -> None:
         """Know of a state that does not change any more."""

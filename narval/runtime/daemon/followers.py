@@ -16,7 +16,7 @@ from narval.runtime.agent.turn import Turn
 from narval.runtime.calls.targets import LoadedModules
 from narval.runtime.daemon.agents.agent_host import AgentHost
 from narval.runtime.daemon.home_files import AgentFiles, HomeFiles
-from narval.runtime.daemon.standing_runs import keep_standing
+from narval.runtime.daemon.standing_runs import follow_newest, keep_standing
 from narval.runtime.home.agents.folders import AgentFolder
 from narval.runtime.home.agents.followed import FollowedFiles
 from narval.runtime.home.agents.settings import AgentSettings, Given
@@ -181,7 +181,7 @@ class Followers:
 
 def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares,
-    and its standing runs with its library.
+    and with its library the runs that follow that.
 
     The `start-plan` elements of `again` act once more.
     """
@@ -190,6 +190,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
         declare_memory(turn, files.declared)
     if not turn.transaction.record_only:
         keep_standing(turn)
+        follow_newest(turn)
     start_declared(turn, again)
 
 

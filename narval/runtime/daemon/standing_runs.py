@@ -1,8 +1,13 @@
-"""Standing runs: of some kinds there is one for each definition that is loaded, and it follows the newest."""
+"""Runs that follow the newest version of their definition: standing runs, of which there is one for each
+definition of some kinds that is loaded, and runs that have taken nothing yet (N31).
+"""
 
 from __future__ import annotations
 
-from narval.engines.events import Plain, Signalled
+from functools import partial
+
+from narval.engines.engine import Redefinable
+from narval.engines.events import Plain, Redefined, Signalled
 from narval.engines.registry import standing_kinds
 from narval.runtime.agent.recovery import GONE
 from narval.runtime.agent.run import Run
@@ -41,6 +46,26 @@ def keep_standing(turn: Turn) -> None:
             _tell(turn, run, gone=True)
     signals.lack(frozenset(gone))
     turn.transaction.batch.meta.append((GONE, " ".join(sorted(gone))))
+
+
+def follow_newest(turn: Turn) -> None:
+    """Have each run that nobody called, and that has taken nothing yet, go on with what is loaded now: with
+    the version of its definition, and with those of what that calls.
+    """
+    library, find = turn.agent.library, turn.agent.lookup.definition
+    for run in list(turn.agent.runs.active.values()):
+        newest = library.get(run.engine.definition_kind, run.name)
+        if run.library is library or newest is None or run.caller is not None or run.state is None:
+            continue
+        engine = run.engine
+        if isinstance(engine, Redefinable) and engine.is_untouched(
+            run.definition, run.state, partial(find, run)
+        ):
+            before = run.digest
+            run.follow(newest, library)
+            if newest.digest != before:
+                turn.transaction.alter(run)
+                turn.tell(run.eid, Redefined(0, 0.0, before, newest.digest))
 
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:

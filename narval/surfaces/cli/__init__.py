@@ -21,7 +21,7 @@ _WHERE = {
     "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
-    "retry": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
+    "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "work": "work.command", "people": "monitor.people",
     "hooks": "monitor.hooks",
     "task": "task.command",

@@ -1,4 +1,4 @@
-"""Commands about runs: runs, show, history, why, cancel, signal, retry."""
+"""Commands about runs: runs, show, history, why, cancel, signal, renew, retry."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def runs(session: Session, page: Page, state: str | None, **query: str | None) -
     found = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    page.give(session, found, lambda rows: table(RUNS, rows))
+    page.give(session, found, lambda rows: answers.runs(rows, lambda shown: table(RUNS, shown)))
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg\nnarval show mail.triage --graph")
@@ -239,6 +239,19 @@ def _effect(answer: dict[str, Any]) -> None:
         click.echo(f"{effect}: {taker} {answer['taken_by']} took it")
     else:
         click.echo(f"{effect}: nothing in run {answer['run']} has taken it yet")
+
+
+@command("renew", example="narval renew 12\nnarval renew 12 --reason 'the new rules hold'", alters=True)
+@active_run_argument
+@click.option("--reason", default="", metavar="TEXT", help="Kept in the history of the run that ends.")
+def renew(session: Session, run: int, reason: str) -> None:
+    """End a run, and start it anew by its file as it is now.
+
+    The new run is given what the old one was given at its beginning. What the old one has used stays used. An
+    item of work is withdrawn, and offered anew.
+    """
+    answer = session.ask("renew", run=run, reason=reason)
+    session.give(answer, lambda found: click.echo(found.get("run") or found["item"]))
 
 
 @command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)

@@ -49,6 +49,7 @@ def environment(package: str) -> Environment:
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
         "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
+        "newer_file": text.newer_file,
     }  # fmt: skip
     return made
 

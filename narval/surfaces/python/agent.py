@@ -18,7 +18,7 @@ from narval.operations.asker import PROGRAM, Asker, person_name
 from narval.operations.daemon import agents as on_agents
 from narval.operations.memory import changing, listing
 from narval.operations.operations import invoke
-from narval.operations.runs import acts, showing
+from narval.operations.runs import acts, renewing, showing
 from narval.operations.runs.history import history
 from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
@@ -160,6 +160,7 @@ class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
     runs = forward(list_runs)
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
+    renew = forward(renewing.renew)
     history = forward(history)
     why = forward(why)
 

@@ -19,7 +19,6 @@ class OfWork:
     take_back = forward(acts.take_back)
     refuse = forward(acts.refuse)
     reassign = forward(acts.reassign)
-    renew = forward(acts.renew)
     forget_person = forward(acts.forget_person)
     work_log = forward(log.work_log)
     work_folder = forward(folders.work_folder)

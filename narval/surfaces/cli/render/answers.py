@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -20,6 +20,7 @@ from narval.operations.text import (
     moment,
     moment_exactly,
     moment_there,
+    newer_file,
     person,
     shortened,
     took,
@@ -52,6 +53,7 @@ def run(shown: Row) -> None:
             ("by", person(shown)),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", shown["definition"]),
+            ("version", _version(shown)),
             ("error", fault_of(error) if error else None),
             ("context", ", ".join(map(str, shown.get("context") or ()))),
         ]
@@ -61,6 +63,21 @@ def run(shown: Row) -> None:
             click.echo()
             table(columns, shown[key])
     section("", CALLS_OF_RUN, shown.get("calls", ()))
+
+
+def _version(run: Row) -> str | None:
+    """The sentence on a run whose file is newer, and what to do about it."""
+    return f"{newer_file(run)}; `narval renew {run['eid']}` starts it anew" if run.get("newer") else None
+
+
+def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
+    """Write a listing of runs, and which of them keep a version though their file is newer."""
+    write(rows)
+    old = [row for row in rows if row.get("newer")]
+    for row in old[:MOST_LINES]:
+        click.echo(f"run {row['eid']} of {clean(row['name'])} {_version(row)}")
+    if len(old) > MOST_LINES:
+        click.echo(f"and {len(old) - MOST_LINES} more: --json tells all")
 
 
 def _caller(parent: Row) -> str:
@@ -193,6 +210,8 @@ def why(answer: Row) -> Iterator[str]:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
+    if answer.get("newer"):
+        yield f"it {newer_file(answer)}; `narval renew {answer['run']}` starts it anew"
     if answer.get("agent_state") == SUSPENDED:
         how = f"`narval agents resume {clean(answer['agent'])}`"
         yield f"nothing goes on while {clean(answer['agent'])} is {standing(answer)}; {how}"
