@@ -45,7 +45,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     version. `xml` is the definition alone, as memory shows it (N2) and as it can be read again; it begins on
     `line` of the file `path`. `references` are the places where it names other definitions.
     `draft` is there if it is made whole of others of its library, anew whenever one of them changes: it is
-    the definition before they are part of it.
+    the definition before they are part of it. `warnings` are about what is allowed there, and may not be
+    meant.
     """
 
     group: str
@@ -57,6 +58,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     path: str = ""
     line: int = 1
     draft: Any = None
+    warnings: tuple[Fault, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -5,8 +5,8 @@ an element what became of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from itertools import chain, islice, repeat
+from collections.abc import Iterator, Mapping
+from itertools import chain, combinations, islice, repeat
 from typing import Any
 
 from narval.engines.commands import SIGNAL, Call
@@ -41,6 +41,9 @@ TOLD = 50
 """The most elements and runs that the story of an element names of each sort."""
 LOOKED_AT = 500
 """The number of elements of the right name, newest first, among which the nearest is sought."""
+
+MOST_TOGETHER = 10
+"""The most conditions of which it is told that they want the same elements."""
 
 MOST_FOLLOWED = 5
 """So many agents that wait for one another are looked at, each for the next."""
@@ -282,6 +285,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         _absent(agent, run, bound) if none else _lasting(agent, now, run, bound, scope, seconds)
         for bound, scope, seconds, none in zip(wait.conditions, wait.scopes, lasting, absent, strict=False)
     ]
+    if wait.what in _TOGETHER:
+        _judge_together(agent, run, wait, conditions)
     until = moment(wait.until)
     line: dict[str, Any] = {"id": wait.id, "for": wait.what, "until": until, "conditions": conditions}
     if wait.text:
@@ -302,6 +307,45 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
             for call in under_way
         ]
     return line
+
+
+_TOGETHER = frozenset(("condition", "time", "join"))
+"""The waits whose conditions need an element each."""
+
+
+def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[dict[str, Any]]) -> None:
+    """Let conditions that are met one by one, and not all at once, say that they want the same elements.
+
+    Of each no more elements are looked at than there are conditions: with so many it has one of its own.
+    """
+    taking = [at for at, found in enumerate(conditions) if not found.get("absent")]
+    if len(taking) > MOST_TOGETHER or not all(conditions[at]["met"] for at in taking):
+        return
+    fitting = {}
+    for at in taking:
+        eids = _satisfying(agent, run, wait.conditions[at], wait.scopes[at])
+        fitting[at] = set(islice(dict.fromkeys(islice(eids, LOOKED_AT)), len(taking)))
+    rivals = _rivals(fitting)
+    wanted = set[int]().union(*(fitting[at] for at in rivals))
+    elements = f"element {min(wanted)}" if len(wanted) == 1 else f"{len(wanted)} elements"
+    lacking = len(rivals) - len(wanted)
+    needed = "one more is needed" if lacking == 1 else f"{lacking} more are needed"
+    for at in rivals:
+        value = f"{elements}, which {len(rivals)} conditions want: {needed}"
+        conditions[at] |= {"met": False, "failed": "an element of its own", "value": value}
+
+
+def _rivals(fitting: Mapping[int, set[int]]) -> tuple[int, ...]:
+    """The conditions that lack most elements if each is to have one of its own, the fewest of such; none
+    where each can have one.
+    """
+
+    def lacking(some: tuple[int, ...]) -> int:
+        return len(some) - len(set[int]().union(*(fitting[at] for at in some)))
+
+    return max(
+        chain.from_iterable(combinations(fitting, count) for count in range(len(fitting) + 1)), key=lacking
+    )
 
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
@@ -355,7 +399,12 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
     Those that the run holds are nearer than all others (N15).
     """
     best: tuple[int, int, str, str] | None = None
-    eids = sorted(memory.named(bound.names), reverse=True)
+    names = bound.names
+    if names is not None and not names and all(elements for _, elements in bound.variables):
+        names = Condition(
+            bound.patterns
+        ).names  # nothing can fit: it is looked at what comes near all the same
+    eids = sorted(memory.named(names), reverse=True)
     own = [eid for eid in eids if memory.contexts.holds(run, eid)]
     for eid in islice(own or eids, LOOKED_AT):
         element = memory.element(eid)

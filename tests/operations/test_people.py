@@ -87,6 +87,6 @@ def test_M67_who_is_nobody_on_the_web_sees_nothing_though_the_owner_of_the_home_
     with narval.open(home) as agent:
         item = agent.ask("start", name="purchase.approve", elements=[b"<request what='a desk'/>"])["eid"]
         on_the_web(agent, "eve")
-        for method, arguments in (("worklist", {}), ("work_item", {"item": item}), ("renew", {"item": item})):
+        for method, arguments in (("worklist", {}), ("work_item", {"item": item}), ("renew", {"run": item})):
             with pytest.raises(WorkRefusedError, match="eve"):
                 agent.ask(method, **arguments)

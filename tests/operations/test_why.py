@@ -309,3 +309,44 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     assert "order[@state='open'] for 10 min 0 s" in dot.dot(graph(*_definition_and_state(agent, run)))
     reason = agent.why(run, "late")["reason"]
     assert reason.endswith(f"its in-steps are done, and element {order} must still fit for a while")
+
+
+TOGETHER = """<recipe group="t" name="t" start_step="s" end_step="z">
+<step id="s" type="action" target="w.nothing"/><step id="z" type="action" target="w.nothing"/>
+<transition id="t"><in idref="s"/><out idref="z"/>{}</transition></recipe>"""
+
+
+def judged(agent: Agent, *patterns: str) -> list[dict[str, Any]]:
+    """The conditions of a plan that waits for these patterns, as they are judged."""
+    conditions = "".join(f"<condition><match>{pattern}</match></condition>" for pattern in patterns)
+    agent.load(TOGETHER.format(conditions))
+    (wait,) = agent.why(start(agent, "t.t"))["waiting"]
+    return list(wait["conditions"])
+
+
+def test_N11_conditions_that_want_the_same_elements_are_not_met_together(agent: Agent) -> None:
+    agent.add("<email/>")
+    order = agent.add("<order urgent='yes'/>")
+    met, *rivals = judged(agent, "email | order", "order", "order[@urgent]")
+    assert [row["met"] for row in (met, *rivals)] == [True, False, False]
+    for row in rivals:
+        assert (row["nearest"], row["failed"]) == (order, "an element of its own")
+        assert row["value"] == f"element {order}, which 2 conditions want: one more is needed"
+
+
+def test_N11_three_conditions_that_want_two_elements_are_not_met_together(agent: Agent) -> None:
+    for xml in ("<order/>", "<order/>", "<email/>"):
+        agent.add(xml)
+    *rivals, met = judged(agent, "order", "order", "order", "email")
+    assert [row["met"] for row in (*rivals, met)] == [False, False, False, True]
+    assert {row["value"] for row in rivals} == {"2 elements, which 3 conditions want: one more is needed"}
+    *rivals, met = judged(agent, "*[self::order]", "order", "order", "order", "email")
+    assert {row["value"] for row in rivals} == {"2 elements, which 4 conditions want: 2 more are needed"}
+
+
+def test_N11_an_order_by_a_text_has_its_nearest_element_and_the_reason(agent: Agent) -> None:
+    agent.add("<email date='2026-10-01'/>")
+    email = agent.add("<email date='2026-12-01' new='yes'/>")
+    [row] = judged(agent, "email[@new][@date &gt; '2026-11-01']")
+    assert (row["nearest"], row["failed"]) == (email, "@date > '2026-11-01'")
+    assert row["value"] == ("'2026-12-01'; it never holds: > compares numbers, and '2026-11-01' is none")

@@ -166,7 +166,9 @@ class _ActionMaker:
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
         path, line = self.source.path, defined[0]
         seen = not (action.pure or source) if outside is None else outside
-        made = replace(action, where=where, digest=digest, xml=xml, path=path, line=line, outside=seen)
+        version = {"digest": digest, "xml": xml, "path": path, "line": line}
+        warnings = (*action.warnings, *self._reader.warnings_so_far())
+        made = replace(action, where=where, outside=seen, warnings=warnings, **version)
         self.actions.append(made)
 
     def _fault(self, place: Place, message: str) -> None:
@@ -224,7 +226,11 @@ class _ActionMaker:
                 where = place if at < 0 else self.source.place(at + min(max(error.column - 1, 0), len(text)))
                 self._fault(where, f"{text!r} is no XPath that narval can try: {error.message}")
                 continue
-            for variable in sorted(compile_pattern(text, declared.namespaces).variables - {"plan"}):
+            pattern = compile_pattern(text, declared.namespaces)
+            for doubt in pattern.doubts:
+                where = place if at < 0 else self.source.place(at + doubt.offset)
+                self._reader.warn_at(where, doubt.message)
+            for variable in sorted(pattern.variables - {"plan"}):
                 where = place if at < 0 else self.source.place(at + max(text.find(f"${variable}"), 0))
                 self._fault(where, f"${variable}: expected $plan, as an action knows no step")
 
@@ -362,6 +368,7 @@ class _Tree:
             describe=template_in(reading, described := Patterns(reading), entry, "describe"),
             model=entry.get("model", ""),
             resources=entry.get("resources", ()),
+            warnings=reading.warnings_so_far(),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))
         runs, source, outside = entry.get("runs"), entry.get("source", False), entry.get("outside")

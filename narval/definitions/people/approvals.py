@@ -41,6 +41,8 @@ def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tup
         if rule.action not in actions:
             known = closest(rule.action, actions)
             yield position, f"approval: there is no action {rule.action!r} here{known}"
+        if rule.condition is not None:
+            yield from ((position, doubt.message) for of in rule.condition.patterns for doubt in of.doubts)
         if work is None:
             known = closest(rule.work, library.of(ASKING))
             message = f"approval: there is no work {rule.work!r}{known}"

@@ -13,6 +13,7 @@ from narval.definitions.requirements import TransitionCondition
 from narval.definitions.suggestions import closest
 from narval.definitions.unique import check_unique
 from narval.errors import PatternError
+from narval.memory.patterns.doubts import doubts_of
 from narval.memory.patterns.pattern import Condition, Pattern, compile_pattern
 
 
@@ -77,6 +78,8 @@ class Patterns:
     def note(self, pattern: HasVariables, locate: Locate) -> None:
         """Note a pattern, or another expression with variables, and how its characters are located."""
         self.read.append((pattern, locate, self._within))
+        for doubt in pattern.doubts if isinstance(pattern, Pattern) else doubts_of(pattern.text):
+            self._reading.warn_at(locate(doubt.offset), doubt.message)
 
     def check_variables(
         self,

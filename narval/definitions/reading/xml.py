@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -86,6 +87,8 @@ class Reading:
     ) -> None:
         self.source, self._words, self._any_case = source, words, any_case
         self.faults: list[Fault] = [] if faults is None else faults
+        self.warnings: list[Fault] = []
+        """The warnings about what was read since a definition was made last."""
         self.references: list[Reference] = []
         self.names: set[tuple[str, str]] = set()
 
@@ -112,6 +115,15 @@ class Reading:
         self.faults.append(self.source.fault(message, *place))
         if len(self.faults) >= MOST_FAULTS:
             raise TooManyFaultsError
+
+    def warn_at(self, place: Place, message: str) -> None:
+        """Note a warning at a line and column: it is told with the definition that is made next."""
+        self.warnings.append(replace(self.source.fault(message, *place), warning=True))
+
+    def warnings_so_far(self) -> tuple[Fault, ...]:
+        """The warnings about a definition that is made now: those that none before it was given."""
+        warnings, self.warnings = self.warnings, []
+        return tuple(dict.fromkeys(warnings))
 
     def refer(
         self,
@@ -234,6 +246,7 @@ class Reading:
     def version(self, entry: Entry, xml: bytes, first_reference: int = 0) -> dict[str, Any]:
         """The values that all definitions have, given the bytes of one and the first of its references."""
         return {
+            "warnings": self.warnings_so_far(),
             "descriptions": self.descriptions(entry),
             "references": tuple(self.references[first_reference:]),
             "digest": hashlib.sha256(xml).hexdigest(),

@@ -9,16 +9,25 @@ from narval.definitions.task.calls import routes_from
 from narval.definitions.task.definition import FORWARD, PREDEFINED, TaskDefinition, TaskState
 from narval.definitions.task.script import Perform, Script, calls_in
 from narval.errors import Fault
+from narval.memory.patterns.pattern import Condition
 
 
 def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:
     """Warnings about types and global events of a library."""
+    tasks = list(tasks)
     compensators = {found.full_name for task in _all(library) for found in _named(library, task)}
     return [
         Fault(task.path, line, 1, f"{task.full_name}: {message}", warning=True)
         for task in tasks
         if not task.is_global
         for line, message in (*_doubtful(task), *_uncalled(task, compensators))
+    ] + [
+        Fault(task.path, rule.line, 1, f"{task.full_name}: {doubt.message}", warning=True)
+        for task in tasks
+        for rule in task.events
+        if isinstance(rule.condition, Condition)
+        for pattern in rule.condition.patterns
+        for doubt in pattern.doubts
     ]
 
 

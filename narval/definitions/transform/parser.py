@@ -58,6 +58,7 @@ def _transforms(reading: Reading, root: XmlNode) -> Iterator[Transform]:
         xml=xml,
         path=reading.source.path,
         line=root.line,
+        warnings=reading.warnings_so_far(),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
+from narval.memory.patterns.doubts import never_holds
 from narval.memory.patterns.functions import type_of
 from narval.memory.patterns.lexer import ExpressionError
 from narval.memory.patterns.syntax import (
@@ -230,7 +231,8 @@ class Explainer:
         """The values that an expression compares or tests."""
         match node:
             case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
-                return self.sides(left, right, at)
+                never = "" if self.parts.xpath3 else never_holds(self.text, node)
+                return self.sides(left, right, at) + (f"; it never holds: {never}" if never else "")
             case FunctionCall(name="not" | "boolean", arguments=(inner,)):
                 return self.seen(inner, at)
             case FunctionCall(arguments=arguments):

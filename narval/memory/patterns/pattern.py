@@ -17,10 +17,14 @@ from narval.errors import PatternError
 from narval.memory.elements.element import CONTROL, Element, Tree
 from narval.memory.patterns.budget.held import most_nodes
 from narval.memory.patterns.compiled import compile_shape
+from narval.memory.patterns.doubts import Doubt, doubts_of
 from narval.memory.patterns.explain import Explainer, PatternParts
 from narval.memory.patterns.explain import Mismatch as Mismatch
 from narval.memory.patterns.field import Facts, Prefixes
 from narval.memory.patterns.key import Key, conjunction
+from narval.memory.patterns.lexer import ExpressionError
+from narval.memory.patterns.syntax import parse
+from narval.memory.patterns.terms import ShapeSource, term_of
 
 Nodes = Mapping[str, list[etree._Element]]
 """The nodes that variables stand for, as lxml takes them."""
@@ -49,6 +53,20 @@ class Pattern:
     def variables(self) -> frozenset[str]:
         """The names used as `$name` (N10)."""
         return self.shape.variables
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """What can never hold in it, though it is an expression."""
+        return [] if self.shape.xpath3 else list(doubts_of(self.text))
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it does not look at the element that it is tried on: it holds of any, or of none."""
+        try:
+            source = ShapeSource(self.text, self.namespaces, self.shape.xpath3)
+            return term_of(source, parse(self.text)) is not None
+        except ExpressionError:  # of XPath 3.1 alone
+            return False
 
     def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
         """The alternatives of which a matching element satisfies one; none when no element can match."""

@@ -208,9 +208,9 @@ def _warnings(
 def _doubtful(
     definitions: list[Definition], library: Library, people: Directory | None, writes: bool
 ) -> list[Fault]:
-    """Warnings about definitions of a library: those of their kind, about dates (N25), about limits that
-    cannot be kept on this system (A19), about calls at other agents without a time limit (G35), and about the
-    people whom they ask, whom a home `writes` to if it has a server (P14).
+    """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
+    limits that cannot be kept on this system (A19), about calls at other agents without a time limit (G35),
+    and about the people whom they ask, whom a home `writes` to if it has a server (P14).
     """
     now = time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -233,7 +233,8 @@ def _doubtful(
         if call.timeout is None
     ]
     asking = kinds.doubts(definitions, people, writes=writes) if people is not None else []
-    return [*limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
+    own = [warning for definition in definitions for warning in definition.warnings]
+    return [*own, *limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
 
 
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:

@@ -253,3 +253,78 @@ def test_N42_what_looks_like_a_value_and_is_none_is_warned_of(home: Home) -> Non
         "write it so, such as {$plan/@eid}, or leave the variable out"
     )
     assert "{ $plan/@eid } stays" in warned[0].message
+
+
+LATE = "@date &gt; '2026-11-01'"
+"""A comparison that never holds, in XML."""
+ONE = '<recipe group="{}" name="o" start_step="a" end_step="a">'
+ORDERED: dict[str, str] = {
+    "recipes/a.xml": (
+        '<recipe group="a" name="o" start_step="a" end_step="z"><step id="a" type="action" '
+        'target="basic.nothing"/><step id="z" type="action" target="basic.nothing"/><transition id="t">'
+        f'<in idref="a"/><out idref="z"/><condition><match>email[{LATE}]</match></condition>'
+        "</transition></recipe>"
+    ),
+    "recipes/b.xml": (
+        f'{ONE.format("b")}<step id="a" type="action" '
+        f'target="basic.nothing" until="email[{LATE}]" every="1d"/></recipe>'
+    ),
+    "recipes/c.xml": (
+        f'{ONE.format("c")}<step id="a" type="action" target="basic.log">'
+        f'<input id="element"><match>email[{LATE}]</match></input></step></recipe>'
+    ),
+    "recipes/d.xml": (
+        f'{ONE.format("d")}<step id="a" type="action" target="basic.log">'
+        f"<arguments><note>{{$plan[{LATE}]}}</note></arguments></step></recipe>"
+    ),
+    "recipes/e.xml": (
+        '<work group="e" name="o"><title>Look</title>'
+        f'<input id="e"><match>email[{LATE}]</match></input></work>'
+    ),
+    "recipes/f.xml": (
+        '<process-definition group="f" name="o"><node name="a" type="wait" isStart="true">'
+        f"<condition><match>email[{LATE}]</match></condition></node></process-definition>"
+    ),
+    "recipes/g.xml": (
+        '<AUTOMATON group="g" name="o"><state name="start" command="true">'
+        f"<env name='E'><match>email[{LATE}]</match></env></state></AUTOMATON>"
+    ),
+    "modules/h.py": (
+        "from narval import Input, action\n\n\n"
+        "@action(inputs=[Input('e', \"email[@date > '2026-11-01']\")])\n"
+        "def look(e):\n    pass\n"
+    ),
+    "modules/i.py": (
+        f'MODULE_XML = """<module name="i"><action name="look" func="look"><input id="e"><match>email[{LATE}]'
+        '</match></input></action></module>"""\n\n\ndef look(e):\n    pass\n'
+    ),
+    "recipes/k.look.xsl": (
+        '<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><prototype>'
+        f'<input id="e"><match>email[{LATE}]</match></input>'
+        '<output id="o"><match>o</match></output></prototype>'
+        '<xsl:template match="/"><o/></xsl:template></xsl:stylesheet>'
+    ),
+    "etc/people.toml": (
+        '[people.ann]\n\n[[approval]]\naction = "basic.nothing"\nwork = "o.ask"\n'
+        "match = \"email[@date > '2026-11-01']\"\n"
+    ),
+}
+
+
+@pytest.fixture
+def ordered(home: Home) -> Home:
+    for path, text in ORDERED.items():
+        _write(home.path / path, text)
+    return home
+
+
+def test_N9_a_comparison_that_never_holds_is_a_warning_wherever_patterns_stand(ordered: Home) -> None:
+    warned = [fault for fault in check_home(ordered) if "never holds" in fault.message]
+    assert sorted(fault.path for fault in warned) == sorted(ORDERED)
+    assert all(fault.warning and "write @date gt '2026-11-01'" in fault.message for fault in warned)
+    of_condition = next(fault for fault in warned if fault.path == "recipes/a.xml")
+    at = ORDERED["recipes/a.xml"].index("@date")
+    assert (of_condition.line, of_condition.column) == (1, at + 1)
+    for path, text in ORDERED.items():
+        _write(ordered.path / path, text.replace("&gt;", "gt").replace("date > ", "date gt "))
+    assert not [fault for fault in check_home(ordered) if "never holds" in fault.message]
