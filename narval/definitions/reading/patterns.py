@@ -117,6 +117,9 @@ class Patterns:
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         """The `condition` entries within an entry, without those that cannot be tried."""
         conditions = [(written, self.condition(written)) for written in entry.of("condition")]
+        for written, condition in conditions:
+            if condition is not None and all(pattern.is_closed for pattern in condition.patterns):
+                self._refuse_taking(written, condition)
         return tuple(
             TransitionCondition(
                 condition,
@@ -129,6 +132,14 @@ class Patterns:
             for written, condition in conditions
             if condition is not None
         )
+
+    def _refuse_taking(self, entry: Entry, condition: Condition) -> None:
+        """Note a fault where a condition takes an element at which none of its patterns looks."""
+        for word in ("as", "use", "list"):
+            if entry.get(word):
+                why = f"{condition.text} holds of any element or of none, so that this takes what is nearest"
+                better = "match the element itself, such as note[@eid = $step/@eid]"
+                self._reading.fault(entry, f"{word}: {why}; {better}", word)
 
     def prototype(self, entry: Entry) -> Prototype:
         """The inputs and outputs that an entry declares (tables 2.16, 2.18, N14)."""

@@ -7,7 +7,7 @@ limits that patterns have. What it selects becomes text; of several nodes, with 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -110,6 +110,20 @@ class TextTemplate(msgspec.Struct, frozen=True):
         return [text for text in found if text]
 
 
+def values_in(text: str) -> Iterator[str]:
+    """The values in a text, in their braces."""
+    return (found[0] for found in _PIECES.finditer(text) if found[0] != "{{")
+
+
+def filled(text: str, bindings: Mapping[str, Sequence[Element]]) -> str:
+    """A text that was read without faults, with its values. Raises ElementError for elements too large."""
+
+    def value(found: re.Match[str]) -> str:
+        return "{" if found[0] == "{{" else argument_value(found[1].rstrip()).text_for(bindings)
+
+    return _PIECES.sub(value, text)
+
+
 def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: str) -> TextTemplate | None:
     """The template that an attribute holds; None, and a fault, for one that cannot be read."""
     text = entry.get(attribute)
@@ -154,7 +168,8 @@ def _value(
         value = argument_value(written)
     except PatternError as error:
         at = start + min(max(error.column - 1, 0), len(written))
-        reading.fault_at(locate(at), f"this value is no XPath that narval can try: {error.message}")
+        why = f"this value is no XPath that narval can try: {error.message}"
+        reading.fault_at(locate(at), f"{why}; {{{{ stands for {{")
         return []
     patterns.note(value, lambda offset: locate(start + offset))
     return [value]

@@ -10,7 +10,7 @@ from narval.definitions.library import Definition, Library, RunDefinition
 from narval.definitions.prototype import Input, Prototype
 from narval.definitions.reading.walks import cycles, reached
 from narval.definitions.reading.xml import Place
-from narval.definitions.recipe.arguments import left_as_text, values_outside
+from narval.definitions.recipe.arguments import values_outside
 from narval.definitions.recipe.definition import Recipe, Step
 from narval.definitions.suggestions import closest
 from narval.errors import DefinitionError, Fault
@@ -156,15 +156,14 @@ def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others, about what looks
-    like a value of an argument and is none, and about answers that nobody takes up, or that may be others'.
+    """Warnings about recipes that can only call themselves, directly or by way of others, and about answers
+    that nobody takes up, or that may be others'.
     """
     recipes = list(recipes)
     endless = _endless(library)
-    values = [warning for recipe in recipes for warning in _text_for_value(recipe)]
-    values += [warning for recipe in recipes for warning in _untaken(recipe, library)]
-    values += [warning for recipe in recipes for warning in _anybodys(recipe, library)]
-    return values + [
+    answers = [warning for recipe in recipes for warning in _untaken(recipe, library)]
+    answers += [warning for recipe in recipes for warning in _anybodys(recipe, library)]
+    return answers + [
         Fault(
             recipe.path,
             recipe.line,
@@ -176,16 +175,6 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
         for recipe in recipes
         if (circle := _circle(recipe.full_name, endless)) is not None
     ]
-
-
-def _text_for_value(recipe: Recipe) -> Iterator[Fault]:
-    """A warning for all that stands in braces in arguments and has a variable, but not at its beginning."""
-    names = {*recipe.steps, *recipe.names, "plan"}
-    for step in recipe.steps.values():
-        for text in (text for xml in step.arguments for text in left_as_text(xml, names)):
-            message = f"step {step.id!r}: {text} stays as it stands, for a value begins with its variable"
-            better = "write it so, such as {$plan/@eid}, or leave the variable out"
-            yield Fault(recipe.path, step.line, 1, f"{message}; {better}", warning=True)
 
 
 def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:

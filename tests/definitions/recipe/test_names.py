@@ -31,6 +31,9 @@ def given(name: str, match: str = "email", attributes: str = "") -> str:
     return f'<condition as="{name}"{attributes}><match>{match}</match></condition>'
 
 
+BRACE = "; {{ stands for {"
+NOWHERE = "expected a path from a variable, found one that begins nowhere"
+
 FAULTS = [
     (
         plan(given("§a")),
@@ -82,23 +85,55 @@ FAULTS = [
         ],
     ),
     (
-        plan(arguments='<note of="{§$a/@id"/>'),
-        ["expected '}' after this value; {{$ stands for {$"],
+        plan(arguments='<note of="§{$a/@id"/>'),
+        ["expected '}' after this value; {{ stands for {"],
     ),
     (
         plan(arguments="<note>about {$a[§}</note>"),
-        ["this value is no XPath that narval can try: expected an expression, found the end"],
+        ["this value is no XPath that narval can try: expected an expression, found the end" + BRACE],
     ),
     (
         plan(arguments='<note of="{$a/x[@y = §foo()]}"/>'),
-        ["this value is no XPath that narval can try: unknown function foo()"],
+        ["this value is no XPath that narval can try: unknown function foo()" + BRACE],
+    ),
+    (
+        plan(arguments="<note>Dear {§name},</note>"),
+        ["this value is no XPath that narval can try: " + NOWHERE + BRACE],
+    ),
+    (
+        plan(arguments="<note as='{{x}} {§}'/>"),
+        ["this value is no XPath that narval can try: expected an expression, found the end" + BRACE],
+    ),
+    (
+        plan(arguments="<note>{&quot;a&quot; §: 1}</note>"),
+        ["this value is no XPath that narval can try: unexpected ':'" + BRACE],
     ),
 ]
+
+
+CLOSED = ("$a", "$a[@kind = 'x']", "$a/@kind = 'x'", "count($a/x) &gt; 2", "true()", "$plan[@state]")
+"""Patterns that hold of any element, or of none."""
+
+for pattern in CLOSED:
+    for word, value in (("use", "yes"), ("list", "yes"), ("as", "one")):
+        written = f'<condition {word}="§{value}"><match>{pattern}</match></condition>'
+        shown = pattern.replace("&gt;", ">")
+        why = f"{word}: {shown} holds of any element or of none, so that this takes what is nearest"
+        FAULTS.append((plan(written), [f"{why}; match the element itself, such as note[@eid = $step/@eid]"]))
 
 
 for word, value in (("use", "yes"), ("list", "yes"), ("as", "none"), ("for", "1m")):
     written = f'<condition absent="yes" {word}="§{value}"><match>email</match></condition>'
     FAULTS.append((plan(written), [f"{word}: a condition with absent takes nothing; remove this, or absent"]))
+
+
+def test_N42_a_condition_that_looks_at_the_element_may_take_it() -> None:
+    for pattern in ("*[$a]", "email[@eid = $a/@eid]", "@kind = $a/@kind", "*[. = $a]", "not(self::x)"):
+        assert faults_in(plan(f'<condition as="one" use="yes"><match>{pattern}</match></condition>')) == []
+    for closed in CLOSED:
+        within = f"<condition><match>{closed}</match></condition>"
+        taking = f'<condition as="one" use="yes"><match>{closed}</match><match>email</match></condition>'
+        assert faults_in(plan(within + taking)) == []
 
 
 @pytest.mark.parametrize(("text", "messages"), FAULTS)

@@ -359,6 +359,69 @@ def test_N17_an_argument_that_fits_no_input_is_ignored() -> None:
     assert said.named("letter") == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "input", "why"),
+    [
+        ("<address to='ann'/>", Input("to", "address[@mail]"), "expected @mail, found absent"),
+        (
+            "<address mail='{$plan/@none}'/>",
+            Input("to", "address[@mail != '']"),
+            "expected @mail != '', found ''",
+        ),
+        ("<address/>", Input("to", "address[@mail]", optional=True), "expected @mail, found absent"),
+        ("<address/>", Input("to", ("*", "address[@mail]")), "expected @mail, found absent"),
+        ("<address n='x'/>", Input("to", "address[@n > 1]", list=True), "expected @n > 1, found 'x'"),
+    ],
+)
+def test_an_argument_that_is_not_what_the_input_of_its_name_takes_is_an_error(
+    argument: str, input: Input, why: str
+) -> None:
+    said = Dialogue(
+        recipe("g.r", step("a", inside=f"<arguments>{argument}</arguments>"), end="a"), action("m.a", [input])
+    )
+    said.add("<address mail='stranger@example.org' n='2'/>")
+    run = said.start("g.r")
+    assert (said.state(run), said.steps(run)) == ("failed", {"a": "failed"})
+    error = said.error()
+    assert (error["type"], error["input"]) == ("bad-argument", "to")
+    assert error["message"] == f"argument address does not fit input to: {why}"
+
+
+def test_an_argument_that_another_input_takes_is_none() -> None:
+    inputs = [Input("to", "address[@mail]"), Input("any", "*[not(self::note)]")]
+    inside = "<arguments><address to='ann'/></arguments>"
+    said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", inputs))
+    near = said.add("<address mail='ann@example.org'/>")
+    said.start("g.r")
+    assert said.inputs("a")["to"] == (near,)
+    assert said.xml(said.inputs("a")["any"][0]) == '<address to="ann"/>'
+
+
+def test_N7_an_argument_that_its_schema_refuses_is_an_error() -> None:
+    inside = "<arguments><address to='ann'/></arguments>"
+    said = Dialogue(
+        recipe("g.r", step("a", inside=inside), end="a"),
+        action("m.a", [Input("to", "address")]),
+        schema_faults={b'<address to="ann"/>': "line 1: needs a mail"},
+    )
+    said.start("g.r")
+    error = said.error()
+    assert (error["type"], error["message"]) == (
+        "bad-argument",
+        "argument address is refused by its schema: line 1: needs a mail",
+    )
+
+
+def test_N47_an_argument_is_judged_by_no_input_that_depends_on_another() -> None:
+    inputs = [Input("order", "order"), Input("to", "address")]
+    narrowing = '<input id="to"><match>address[@of = $order/@by]</match></input>'
+    inside = f"<arguments><address of='ann'/></arguments>{narrowing}"
+    said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", inputs))
+    said.add("<order by='ann'/>")
+    said.start("g.r")
+    assert said.xml(said.inputs("a")["to"][0]) == '<address of="ann"/>'
+
+
 def test_N17_a_plan_that_cannot_start_adds_no_argument() -> None:
     said = narrowed("<arguments><letter/></arguments>", MAIL)
     assert [element.name for element in map(said.memory.element, said.memory)] == ["plan", "error"]

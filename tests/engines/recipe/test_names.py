@@ -182,6 +182,25 @@ def test_N42_values_in_arguments_are_filled_in_from_what_was_taken() -> None:
     assert said.xml(eid) == '<note to="" n="{$x}">About !</note>'
 
 
+def test_N42_a_value_may_be_any_expression_of_variables() -> None:
+    values = '{substring($mails/body, 1, 5)}, {count($mails)} of {2 + 1}, {{1} { concat($mails/@id, "-") }'
+    said = Dialogue(
+        recipe(
+            "g.r",
+            step("a"),
+            step("z", inside=f'<arguments><note of="{{count($mails)}}">{values}</note></arguments>'),
+            transition("t", "a", "z", inside=condition("mail", as_="mails")),
+        ),
+        action("m.a"),
+        action("m.z", [Input("in", "note")]),
+    )
+    said.add("<mail id='7'><body>Dear all, this is long.</body></mail>")
+    said.start("g.r")
+    said.returned("a")
+    (eid,) = said.inputs("z")["in"]
+    assert said.xml(eid) == '<note of="1">Dear , 1 of 3, {1} 7-</note>'
+
+
 NOTE = '<note re="{$mails/@id}"><b>{$mails[2]/text} and {$a}</b></note>'
 
 

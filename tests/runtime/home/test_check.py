@@ -242,17 +242,16 @@ def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_pat
     assert (fault.path, fault.line) == (str(tmp_path / "away/talk/words.py"), 1)
 
 
-def test_N42_what_looks_like_a_value_and_is_none_is_warned_of(home: Home) -> None:
-    argument = "<n a='{count($s)}' b='{subject} {$s/@a}'>{ $plan/@eid } {{$s} {$s} {5 $other}</n>"
-    given = f'target="w.nothing"><arguments>{argument}</arguments></step>'
-    _write(home.path / "recipes/w.xml", RECIPE.format(end="s").replace('target="w.nothing"/>', given))
-    warned = check_home(home)
-    assert [(fault.line, fault.warning) for fault in warned] == [(2, True), (2, True)]
-    assert str(warned[1]).endswith(
-        "step 's': {count($s)} stays as it stands, for a value begins with its variable; "
-        "write it so, such as {$plan/@eid}, or leave the variable out"
-    )
-    assert "{ $plan/@eid } stays" in warned[0].message
+def test_N42_what_stands_in_braces_is_a_value_or_a_fault(home: Home) -> None:
+    for argument, faults in (
+        ("<n a='{count($s)}' b='{$s/@a}'>{ $plan/@eid } {{$s} {{subject} { concat('a', $s) }</n>", 0),
+        ("<n b='{subject}'/>", 1),
+        ("<n>{5 $other}</n>", 1),
+        ("<n>a brace { alone</n>", 1),
+    ):
+        given = f'target="w.nothing"><arguments>{argument}</arguments></step>'
+        _write(home.path / "recipes/w.xml", RECIPE.format(end="s").replace('target="w.nothing"/>', given))
+        assert [fault.warning for fault in check_home(home)] == [False] * faults, argument
 
 
 LATE = "@date &gt; '2026-11-01'"

@@ -11,9 +11,9 @@ from narval.engines import commands
 from narval.engines.calls.assignment import Assignment, Slot, assign
 from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Inputs
-from narval.engines.recipe.decision import RecipeDecision
+from narval.engines.recipe.decision import PLAN, RecipeDecision
 from narval.memory.elements.changes import MarkScope
-from narval.memory.elements.element import Element, Origin
+from narval.memory.elements.element import Element, Origin, Tree
 from narval.memory.patterns.pattern import Bound, Condition
 
 
@@ -51,6 +51,43 @@ def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
             origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
         found.append(Element(-1 - at, xml, origin=origin))
     return tuple(found)
+
+
+def misfit_among(
+    decision: RecipeDecision, prototype: Prototype, arguments: tuple[Element, ...]
+) -> tuple[str, str] | None:
+    """The input whose element an argument ought to be and is not, and why; None if there is no such argument.
+
+    One of a name that no input asks for is passed over (N17).
+    """
+    for argument in arguments:
+        fault = decision.view.schema_fault(argument.xml)
+        if fault is not None:
+            return "", f"argument {argument.name} is refused by its schema: {fault}"
+        tree = Tree(argument)
+        judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
+        if any(bound is None or bound.test(tree) for _, bound in judged):
+            continue
+        for slot, bound in judged:
+            mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
+            if mismatch is not None:
+                why = f"expected {mismatch.predicate}, found {mismatch.value}"
+                return slot.id, f"argument {argument.name} does not fit input {slot.id}: {why}"
+    return None
+
+
+def _asks_for(slot: Input, argument: Element) -> bool:
+    """True if an input takes elements of that name, and not of any."""
+    names = slot.condition.names
+    return names is not None and argument.name in names
+
+
+def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
+    """The condition of an input by what the plan knows; None where it depends on other inputs (N47)."""
+    variables, recipe = slot.condition.variables, decision.definition
+    if not variables <= {*recipe.steps, *recipe.names, PLAN}:
+        return None
+    return slot.condition.bind(decision.bindings(variables))
 
 
 def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:

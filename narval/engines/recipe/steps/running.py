@@ -27,7 +27,14 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.steps.dependent import DependentSearch, input_search
-from narval.engines.recipe.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.engines.recipe.steps.inputs import (
+    InputSearch,
+    add_argument,
+    arguments_of,
+    around,
+    misfit_among,
+    scope_of,
+)
 from narval.engines.recipe.steps.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
@@ -64,6 +71,8 @@ def run(decision: RecipeDecision, step: Step) -> None:
         _call_run(decision, step, arguments)
     elif isinstance(prototype, Failure):
         fail(decision, step, prototype.kind, prototype.message)
+    elif arguments and (misfit := misfit_among(decision, prototype, arguments)) is not None:
+        fail(decision, step, "bad-argument", misfit[1], input=misfit[0])
     elif step.foreach is None:
         _call_once(decision, step, prototype, target, arguments)
     else:
