@@ -63,7 +63,7 @@ def misfit_among(
     for argument in arguments:
         fault = decision.view.schema_fault(argument.xml)
         if fault is not None:
-            return "", f"argument {argument.name} is refused by its schema: {fault}"
+            return "", f"{argument.name} is refused by its schema: {fault}"
         tree = Tree(argument)
         judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
         if any(bound is None or bound.test(tree) for _, bound in judged):
@@ -72,7 +72,7 @@ def misfit_among(
             mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
             if mismatch is not None:
                 why = f"expected {mismatch.predicate}, found {mismatch.value}"
-                return slot.id, f"argument {argument.name} does not fit input {slot.id}: {why}"
+                return slot.id, f"{argument.name} is not what input {slot.id} takes: {why}"
     return None
 
 

@@ -72,7 +72,8 @@ def run(decision: RecipeDecision, step: Step) -> None:
     elif isinstance(prototype, Failure):
         fail(decision, step, prototype.kind, prototype.message)
     elif arguments and (misfit := misfit_among(decision, prototype, arguments)) is not None:
-        fail(decision, step, "bad-argument", misfit[1], input=misfit[0])
+        input, why = misfit
+        fail(decision, step, "bad-argument", f"an argument does not fit: {why}", input=input)
     elif step.foreach is None:
         _call_once(decision, step, prototype, target, arguments)
     else:
