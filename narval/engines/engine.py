@@ -155,8 +155,19 @@ class Redefinable(Protocol):
         `find` has the definitions that count for the run.
         """
 
-    def instead_of_renewal(self, definition: Any, state: Any, /) -> str:
-        """The advice instead of ending a run and starting it anew; "" where that does what one means."""
+
+@runtime_checkable
+class Renewable(Protocol):
+    """An engine that says with what a run begins anew in place of one that is ended; of any other kind it is
+    the first context.
+    """
+
+    def begun_anew(
+        self, definition: Any, state: Any, newest: Any, /
+    ) -> tuple[tuple[int, ...], tuple[tuple[str, tuple[int, ...]], ...]]:
+        """The elements, and those of inputs, for a run of the newest version. Raises RequestError where it
+        would not do what one means.
+        """
 
 
 @runtime_checkable

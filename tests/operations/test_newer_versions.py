@@ -140,7 +140,7 @@ def test_N28_of_parallel_plans_that_which_listens_follows_the_file(home: Home) -
         assert patterns(agent, listening) == ["letter"]
         assert patterns(agent, first) == ["agreed[@to = $mail/@n]"]
         assert {row["eid"] for row in agent.runs() if "newer" in row} == {first}
-        with pytest.raises(RequestError, match=f"waits in its place already.*narval retry {first} --from"):
+        with pytest.raises(RequestError, match=f"waits in its place: .*narval retry {first} --from"):
             agent.renew(first)
 
 

@@ -52,7 +52,7 @@ def steps(made: Home, plan: int) -> dict[str, str]:
 def test_P79_a_version_that_cannot_be_offered_ends_the_call_once(asking: Asking, tmp_path: Path) -> None:
     made, plan, item = asking
     changed(made, tmp_path, TITLE, "<title>{$r/@nothing}</title>")
-    again = made.does("cleo", "renew", item)["item"]
+    again = made.does("cleo", "renew", item)["run"]
     made.agent.until_idle()
     assert made.does("ann", "work_item", item)["state"] == "withdrawn"
     assert made.agent.run(again)["state"] == "failed"
@@ -66,7 +66,7 @@ def test_P79_what_another_version_asks_for_besides_is_found(asking: Asking, tmp_
     made.agent.add("<budget left='9'/>")
     more = '<title>Look at {$r/@n} of {$b/@left}</title><input id="b"><match>budget</match></input>'
     changed(made, tmp_path, TITLE, more)
-    again = made.does("cleo", "renew", item)["item"]
+    again = made.does("cleo", "renew", item)["run"]
     made.agent.until_idle()
     assert made.does("ann", "work_item", again)["title"] == "Look at 1 of 9"
     made.does("ann", "answer", again)
@@ -77,8 +77,8 @@ def test_P79_what_another_version_asks_for_besides_is_found(asking: Asking, tmp_
 
 def test_P79_a_cancelled_caller_withdraws_what_is_offered_anew(asking: Asking) -> None:
     made, plan, item = asking
-    again = made.does("cleo", "renew", item)["item"]
-    third = made.does("cleo", "renew", again)["item"]
+    again = made.does("cleo", "renew", item)["run"]
+    third = made.does("cleo", "renew", again)["run"]
     made.agent.cancel(plan)
     made.agent.until_idle()
     assert [made.agent.run(eid)["state"] for eid in (item, again, third)] == ["withdrawn"] * 3

@@ -132,6 +132,7 @@ class _ActionMaker:
             describe=self._sentence(declaration, place, decorator),
             model=declaration.model or "",
             resources=self._resources(declaration, place),
+            warnings=self._reader.warnings_so_far(),
         )
         self.add(action, function, declaration.runs, declaration.source, declaration.outside, place)
 
@@ -166,9 +167,7 @@ class _ActionMaker:
         digest = hashlib.sha256(self.source.digest.encode() + xml).hexdigest()
         path, line = self.source.path, defined[0]
         seen = not (action.pure or source) if outside is None else outside
-        version = {"digest": digest, "xml": xml, "path": path, "line": line}
-        warnings = (*action.warnings, *self._reader.warnings_so_far())
-        made = replace(action, where=where, outside=seen, warnings=warnings, **version)
+        made = replace(action, where=where, digest=digest, xml=xml, path=path, line=line, outside=seen)
         self.actions.append(made)
 
     def _fault(self, place: Place, message: str) -> None:
@@ -214,10 +213,9 @@ class _ActionMaker:
 
     def _patterns(self, declared: Input | Output, place: Place, decorator: tuple[int, int]) -> None:
         tried: list[tuple[str, Callable[..., object]]] = [(text, compile_pattern) for text in declared.match]
-        if isinstance(declared, Output) and declared.unique is not None:
-            tried.append((declared.unique, check_unique))
-        if isinstance(declared, Output) and declared.replaces is not None:
-            tried.append((declared.replaces, check_replaces))
+        if isinstance(declared, Output):
+            keys = (declared.unique, check_unique), (declared.replaces, check_replaces)
+            tried += [(text, check) for text, check in keys if text is not None]
         for text, check in tried:
             at = self.source.text.find(text, *decorator)
             try:
@@ -226,10 +224,8 @@ class _ActionMaker:
                 where = place if at < 0 else self.source.place(at + min(max(error.column - 1, 0), len(text)))
                 self._fault(where, f"{text!r} is no XPath that narval can try: {error.message}")
                 continue
-            pattern = compile_pattern(text, declared.namespaces)
-            for doubt in pattern.doubts:
-                where = place if at < 0 else self.source.place(at + doubt.offset)
-                self._reader.warn_at(where, doubt.message)
+            for offset, message in (pattern := compile_pattern(text, declared.namespaces)).doubts:
+                self._reader.warn_at(place if at < 0 else self.source.place(at + offset), message)
             for variable in sorted(pattern.variables - {"plan"}):
                 where = place if at < 0 else self.source.place(at + max(text.find(f"${variable}"), 0))
                 self._fault(where, f"${variable}: expected $plan, as an action knows no step")

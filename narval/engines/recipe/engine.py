@@ -34,7 +34,7 @@ from narval.engines.recipe.changes import PlanChange, PlanMoved, PlanStarted
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.explain import explain as explain
 from narval.engines.recipe.graph import graph as graph
-from narval.engines.recipe.redefining import instead_of_renewal as instead_of_renewal
+from narval.engines.recipe.redefining import begun_anew as begun_anew
 from narval.engines.recipe.redefining import is_untouched as is_untouched
 from narval.engines.recipe.render import parts as parts
 from narval.engines.recipe.render import render as render

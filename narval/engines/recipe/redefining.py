@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narval.definitions.action.definition import Action
 from narval.definitions.recipe.definition import Recipe, Step
+from narval.engines.decision import Inputs
 from narval.engines.engine import Find
 from narval.engines.events import Redefined
 from narval.engines.recipe.changes import PlanRedefined
@@ -11,6 +12,7 @@ from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.restarts import is_first
 from narval.engines.recipe.state import PlanState
 from narval.engines.recipe.steps import running
+from narval.errors import RequestError
 
 
 def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
@@ -44,15 +46,17 @@ def _does_nothing(step: Step, find: Find) -> bool:
     return isinstance(target, Action) and not target.outside and not target.prototype.inputs
 
 
-def instead_of_renewal(recipe: Recipe, state: PlanState) -> str:
-    """The advice where a plan that is begun anew would be one more that listens (N28)."""
-    if recipe.restart != "parallel" or is_first(state):
-        return ""
-    again = f"narval retry {state.eid} --from {recipe.start.id}"
-    return (
-        f"another plan of {recipe.full_name} waits in its place already; "
-        f"`narval cancel {state.eid}` and then `{again}` does it again with what it took"
-    )
+def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
+    """The first context of a plan. Raises RequestError where a plan that begins anew would be one more that
+    listens (N28).
+    """
+    if recipe.restart == "parallel" and not is_first(state):
+        again = f"narval retry {state.eid} --from {recipe.start.id}"
+        raise RequestError(
+            f"run {state.eid} is not begun anew, for another plan of {recipe.full_name} waits in its place: "
+            f"`narval cancel {state.eid}` and then `{again}` does it again with what it took"
+        )
+    return state.first, ()
 
 
 def redefined(decision: RecipeDecision, event: Redefined) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from narval.definitions.work.definition import WorkDefinition
 from narval.engines.commands import Command
+from narval.engines.decision import Inputs
 from narval.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
 from narval.engines.view import View
 from narval.engines.work import acts, deadlines, ending
@@ -39,6 +40,13 @@ instead_of_retry = "retry the run that asked, from the step that did: it asks an
 def heeds_people(state: WorkState) -> str:
     """The signal by which an item that somebody has is told that the directory is another (P18)."""
     return "review" if state.claim is not None and not state.over else ""
+
+
+def begun_anew(_: WorkDefinition, state: WorkState, newest: WorkDefinition) -> tuple[tuple[int, ...], Inputs]:
+    """The elements that an item shows, and its inputs, unless the newest version has others."""
+    slots, there = newest.prototype.inputs, {name for name, _ in state.inputs}
+    is_same = {slot.id for slot in slots if not slot.optional} <= there <= {slot.id for slot in slots}
+    return tuple(eid for _, eids in state.inputs for eid in eids), state.inputs if is_same else ()
 
 
 def begin(run: int, definition: WorkDefinition) -> WorkState:

@@ -14,7 +14,7 @@ _BY_VALUE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 class Doubt(NamedTuple):
-    """What can never hold: the offset of that, and why, with what to write instead."""
+    """A part of a pattern that can never hold: its offset, and why, with what to write instead."""
 
     offset: int
     message: str

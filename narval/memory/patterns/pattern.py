@@ -56,7 +56,7 @@ class Pattern:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """What can never hold in it, though it is an expression."""
+        """The parts of it that can never hold, though it is an expression."""
         return [] if self.shape.xpath3 else list(doubts_of(self.text))
 
     @property

@@ -116,7 +116,15 @@ async def reassign(
     return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
 
 
-def check_may_administer(daemon: Daemon, asker: Asker) -> None:
+def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
+    """Raise RequestError unless it is open and its asker may have it offered anew (P79)."""
+    _check_may_administer(daemon, asker)
+    run, _, state = WorkLook(daemon, None).item(item)
+    if not run.active or state.status == "ready":
+        raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
+
+
+def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
     """Raise RequestError unless it is the home's owner, root, or an administrator."""
     own = onlooker(daemon, asker)
     if own is not None and not daemon.agent.lookup.people.is_admin(own):
@@ -131,7 +139,7 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:
     who answered there counts yet (P29).
     """
-    check_may_administer(daemon, asker)
+    _check_may_administer(daemon, asker)
     concerned = [
         run.eid
         for run, _, state in WorkLook(daemon, None).items_over()

@@ -251,7 +251,7 @@ def renew(session: Session, run: int, reason: str) -> None:
     item of work is withdrawn, and offered anew.
     """
     answer = session.ask("renew", run=run, reason=reason)
-    session.give(answer, lambda found: click.echo(found.get("run") or found["item"]))
+    session.give(answer, lambda found: click.echo(found["run"]))
 
 
 @command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)

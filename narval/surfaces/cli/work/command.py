@@ -117,7 +117,8 @@ def work(
             raise click.UsageError("folder needs the name of a PERSON")
         session.give(session.ask("work_folder", person=item), lambda found: click.echo(clean(found["path"])))
     elif act == "renew" and item is not None:
-        answer = session.ask("renew", run=item, reason=reason)
+        renewed = session.ask("renew", run=item, reason=reason)
+        answer = {"item": renewed["run"], "instead_of": item, "work": renewed["name"]}
         session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
     elif item is None:
         raise click.UsageError(f"{act} needs the number of an ITEM (`narval work` lists them)")
