@@ -19,10 +19,10 @@ from narval.memory.lineage import made_of
 from narval.memory.memory import Memory
 from narval.operations import json_forms
 from narval.operations.asker import Asker
-from narval.operations.conditions import judged, obstacle_of
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run, standing_of
 from narval.operations.registry import operation
+from narval.operations.runs.conditions import judged, obstacle_of
 from narval.operations.runs.history import newest
 from narval.runtime.agent.agent import AgentState
 from narval.runtime.agent.jobs import StartRun

@@ -15,6 +15,7 @@ from narval.engines import commands as asked
 from narval.engines.events import Returned, TimerFired
 from narval.engines.recipe.changes import (
     CallMade,
+    PlanRedefined,
     PlanResumed,
     StepDone,
     StepErred,
@@ -129,6 +130,8 @@ class Ledger:
         for change in decided:
             if isinstance(change, StepRunning | CallMade):
                 assert (run, change.step) not in self.ended_steps, f"{where}: {change.step} runs again"
+            if isinstance(change, PlanRedefined):  # it begins anew, for it has taken nothing
+                self.ended_steps = {(of, step) for of, step in self.ended_steps if of != run}
             if isinstance(change, PlanResumed):
                 self.resumed[run] = change.of
             if isinstance(change, TriesReset):  # its tries are counted from the beginning

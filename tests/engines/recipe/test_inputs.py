@@ -383,8 +383,8 @@ def test_an_argument_that_is_not_what_the_input_of_its_name_takes_is_an_error(
     run = said.start("g.r")
     assert (said.state(run), said.steps(run)) == ("failed", {"a": "failed"})
     error = said.error()
-    assert (error["type"], error["input"]) == ("bad-argument", "to")
-    assert error["message"] == f"an argument does not fit: address is not what input to takes: {why}"
+    assert (error["type"], error["step"]) == ("bad-argument", "a")
+    assert error["message"] == f"an argument cannot be given: address is not what input to takes: {why}"
 
 
 def test_an_argument_that_another_input_takes_is_none() -> None:
@@ -408,7 +408,7 @@ def test_N7_an_argument_that_its_schema_refuses_is_an_error() -> None:
     error = said.error()
     assert (error["type"], error["message"]) == (
         "bad-argument",
-        "an argument does not fit: address is refused by its schema: line 1: needs a mail",
+        "an argument cannot be given: address is refused by its schema: line 1: needs a mail",
     )
 
 

@@ -11,7 +11,9 @@ from narval.engines import commands
 from narval.engines.calls.assignment import Assignment, Slot, assign
 from narval.engines.calls.candidates import Bindings, CandidateSearch
 from narval.engines.decision import Inputs
+from narval.engines.events import Failure
 from narval.engines.recipe.decision import PLAN, RecipeDecision
+from narval.errors import ElementError
 from narval.memory.elements.changes import MarkScope
 from narval.memory.elements.element import Element, Origin, Tree
 from narval.memory.patterns.pattern import Bound, Condition
@@ -36,10 +38,12 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
 
 
-def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
+def arguments_of(
+    decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None = None
+) -> tuple[Element, ...]:
     """The arguments of a step, not in memory yet, their values filled in (N42); their eids are negative.
 
-    Raises ElementError where that makes no element.
+    Raises ElementError where that makes no element, or with a prototype one that does not fit it.
     """
     found = []
     for at, xml in enumerate(step.arguments):
@@ -50,30 +54,26 @@ def arguments_of(decision: RecipeDecision, step: Step) -> tuple[Element, ...]:
             made_of = (element.eid for elements in bindings.values() for element in elements)
             origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
         found.append(Element(-1 - at, xml, origin=origin))
+        if isinstance(prototype, Prototype):
+            _check_fit(decision, prototype, found[-1])
     return tuple(found)
 
 
-def misfit_among(
-    decision: RecipeDecision, prototype: Prototype, arguments: tuple[Element, ...]
-) -> tuple[str, str] | None:
-    """The input whose element an argument ought to be and is not, and why; None if there is no such argument.
-
-    One of a name that no input asks for is passed over (N17).
+def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
+    """Raise ElementError for an argument that its schema refuses, or that is not what the input of its name
+    takes. One of a name that no input asks for is passed over (N17).
     """
-    for argument in arguments:
-        fault = decision.view.schema_fault(argument.xml)
-        if fault is not None:
-            return "", f"{argument.name} is refused by its schema: {fault}"
-        tree = Tree(argument)
-        judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
-        if any(bound is None or bound.test(tree) for _, bound in judged):
-            continue
-        for slot, bound in judged:
-            mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
-            if mismatch is not None:
-                why = f"expected {mismatch.predicate}, found {mismatch.value}"
-                return slot.id, f"{argument.name} is not what input {slot.id} takes: {why}"
-    return None
+    if (fault := decision.view.schema_fault(argument.xml)) is not None:
+        raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
+    tree = Tree(argument)
+    judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
+    if any(bound is None or bound.test(tree) for _, bound in judged):
+        return
+    for slot, bound in judged:
+        mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
+        if mismatch is not None:
+            why = f"expected {mismatch.predicate}, found {mismatch.value}"
+            raise ElementError("misfit", f"{argument.name} is not what input {slot.id} takes: {why}")
 
 
 def _asks_for(slot: Input, argument: Element) -> bool:

@@ -27,14 +27,7 @@ from narval.engines.recipe.changes import (
 )
 from narval.engines.recipe.decision import RecipeDecision
 from narval.engines.recipe.steps.dependent import DependentSearch, input_search
-from narval.engines.recipe.steps.inputs import (
-    InputSearch,
-    add_argument,
-    arguments_of,
-    around,
-    misfit_among,
-    scope_of,
-)
+from narval.engines.recipe.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
 from narval.engines.recipe.steps.repeats import bound_of, is_satisfied
 from narval.errors import DefinitionError, ElementError
 from narval.memory.elements.element import Element
@@ -63,17 +56,14 @@ def run(decision: RecipeDecision, step: Step) -> None:
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
     prototype = prototype_of(step, target)
     try:
-        arguments = arguments_of(decision, step) if step.arguments else ()
+        arguments = arguments_of(decision, step, prototype) if step.arguments else ()
     except ElementError as error:
-        fail(decision, step, "bad-argument", f"an argument cannot be an element: {error}")
+        fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
         return
     if prototype is None:
         _call_run(decision, step, arguments)
     elif isinstance(prototype, Failure):
         fail(decision, step, prototype.kind, prototype.message)
-    elif arguments and (misfit := misfit_among(decision, prototype, arguments)) is not None:
-        input, why = misfit
-        fail(decision, step, "bad-argument", f"an argument does not fit: {why}", input=input)
     elif step.foreach is None:
         _call_once(decision, step, prototype, target, arguments)
     else:
