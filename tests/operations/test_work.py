@@ -381,7 +381,7 @@ def test_P79_an_item_is_offered_anew_in_the_current_version_and_who_asked_waits_
         assert made.does("dan", "work_item", item)["title"] == "Tell", "what is offered stays as it is"
         with pytest.raises(RequestError, match="administrators"):
             made.does("dan", "renew", item)
-        again = made.does("cleo", "renew", item, "it says more now")["item"]
+        again = made.does("cleo", "renew", item, "it says more now")["run"]
         made.agent.until_idle()
         assert made.items("dan") == [again]
         shown = made.does("dan", "work_item", again)
@@ -395,6 +395,6 @@ def test_P79_an_item_is_offered_anew_in_the_current_version_and_who_asked_waits_
         made.agent.until_idle()
         assert made.agent.run(plan)["phase"] == "done"
         top = made.start("w.any")
-        other = made.does("cleo", "renew", top)["item"]
+        other = made.does("cleo", "renew", top)["run"]
         made.agent.until_idle()
         assert made.items("ann") == [other]
