@@ -44,6 +44,31 @@ def active_run(daemon: Daemon, eid: int) -> Run:
     return run
 
 
+MOST_NAMED = 10
+"""So many runs are named where one is to be chosen."""
+
+
+def active_run_of(daemon: Daemon, name: str) -> Run:
+    """The one run of a definition that is not over. Raises RequestError where none is, or several are."""
+    active = [run for run in daemon.agent.runs.active.values() if run.name == name]
+    if len(active) == 1:
+        return active[0]
+    listing = f"`{command(daemon, f'runs --name {name} --state active')}`"
+    if active:
+        eids = ", ".join(str(run.eid) for run in active[:MOST_NAMED]) + (", …" if active[MOST_NAMED:] else "")
+        raise RequestError(
+            f"{len(active)} runs of {name} are active: {eids}; name one by its number ({listing})"
+        )
+    names = {run.name for run in daemon.agent.runs.active.values()}
+    near = difflib.get_close_matches(name, sorted(names), 1)
+    hint = (
+        f"; did you mean {near[0]}?"
+        if near
+        else f"; `{command(daemon, 'runs --state active')}` lists those that are"
+    )
+    raise RequestError(f"no run of {name} is active{hint}")
+
+
 def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
     """The definition that a run began with and its state, now or after line `at` of its history."""
     agent = daemon.agent

@@ -18,7 +18,7 @@ from narval.operations import json_forms
 from narval.operations.asker import PROGRAM, Asker
 from narval.operations.daemon.requests import turn as next_turn
 from narval.operations.documents import add_all, admitted, raise_if_over_limit
-from narval.operations.lookup import active_run, files_of, find_run, no_definition
+from narval.operations.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.operations.registry import operation
 from narval.operations.runs.retrying import planner
 from narval.operations.text import article
@@ -100,12 +100,24 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
 
 
 @operation("write")
-async def cancel(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a run: its calls are given up."""
-    found = active_run(daemon, run)
-    if daemon.agent.signals.standing.get(found.name) == run:
+async def cancel(
+    daemon: Daemon,
+    run: int | None = None,
+    reason: str = "",
+    name: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """End a run: its calls are given up.
+
+    In place of its number, the `name` of its definition: refused where none or several of that are active.
+    """
+    if (run is None) == (name is None):
+        raise RequestError("expected the number of a run or the name of its definition, and not both")
+    found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
+    if daemon.agent.signals.standing.get(found.name) == found.eid:
         why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"
-        raise RequestError(f"run {run} of {found.name} cannot be cancelled: {why}")
+        raise RequestError(f"run {found.eid} of {found.name} cannot be cancelled: {why}")
     daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)

@@ -206,7 +206,8 @@ class CallContext(msgspec.Struct, eq=False):
         if self.commands is None:
             raise RequestError(f"expected a coroutine of the daemon to run {words[0]}, found another caller")
         directory = os.path.normpath((self.home or Path.cwd()) / Path(folder).expanduser())
-        variables = {"NARVAL_RUN": str(self.run), "NARVAL_STEP": self.step, **environment}
+        named = {"NARVAL_RUN": str(self.run), "NARVAL_STEP": self.step}
+        variables = {**self.zone_variable(), **named, **environment}
         if self.home is not None:
             variables["NARVAL_HOME"] = str(self.home)
         return await self.commands.run(
@@ -218,6 +219,10 @@ class CallContext(msgspec.Struct, eq=False):
             directory=directory,
             text=text,
         )
+
+    def zone_variable(self) -> dict[str, str]:
+        """The variable by which programs keep the calendar of the home; none where nobody tells its zone."""
+        return {"TZ": self.clock.zone} if self.clock is not None else {}
 
     def context(self) -> contextvars.Context:
         """Make a context of variables in which `call()` gives this call."""

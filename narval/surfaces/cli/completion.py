@@ -96,6 +96,12 @@ def of_runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
         yield str(run["eid"]), f"{run['name']} {run['state']}"
 
 
+def _active_names(context: click.Context, _: str) -> Choices:
+    """The definitions that have runs under way."""
+    for run in asked(context, "runs", state="active", limit=20 * PAGE):
+        yield run["name"], f"run {run['eid']} {run['state']}"
+
+
 def _definitions(context: click.Context, _: str) -> Choices:
     from narval.definitions.kinds import KINDS
 
@@ -167,6 +173,7 @@ incidents = source(_incidents)
 versions = source(_versions)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")
+active_names = source(_active_names)
 definitions = source(_definitions)
 definitions_and_scenarios = source(_to_simulate, or_file=True)
 parts = source(_parts)

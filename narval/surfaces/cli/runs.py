@@ -188,12 +188,29 @@ def why(session: Session, run: int, identifier: str | None) -> None:
     session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
 
 
-@command("cancel", example="narval cancel 12 --reason 'started twice'", alters=True)
-@active_run_argument
+_CANCEL = """\
+narval cancel 12 --reason 'started twice'
+narval cancel --name mail.triage"""
+
+
+@command("cancel", example=_CANCEL, alters=True)
+@click.argument("run", metavar="[RUN]", required=False, type=int, shell_complete=completion.active_runs)
+@click.option(
+    "--name",
+    metavar="N",
+    shell_complete=completion.active_names,
+    help="The run of this definition, where one is active.",
+)
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
-def cancel(session: Session, run: int, reason: str) -> None:
-    """End a run: its calls are given up."""
-    answer = session.ask("cancel", run=run, reason=reason)
+def cancel(session: Session, run: int | None, name: str | None, reason: str) -> None:
+    """End a run: its calls are given up.
+
+    It is named by its number, or with --name by its definition; where several runs of that are active, none
+    is ended, and they are listed.
+    """
+    if (run is None) == (name is None):
+        raise click.UsageError("expected RUN or --name, and not both")
+    answer = session.ask("cancel", run=run, name=name, reason=reason)
     session.give(answer, lambda found: click.echo(f"run {found['eid']} is {found['state']}"))
 
 

@@ -267,6 +267,23 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     assert [element["eid"] for element in data(place, "memory", "a | b")] == eids[::-1]
 
 
+def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
+    first, second = (data(place, "start", "demo.slow")["eid"] for _ in range(2))
+    refused = narval(place, "cancel", "--name", "demo.slow")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"2 runs of demo.slow are active: {first}, {second}; name one by its number" in refused.stderr
+    well(place, "cancel", first)
+    if data(place, "status")["state"] == "running":  # without a daemon, the next one ends it
+        assert data(place, "cancel", "--name", "demo.slow")["eid"] == second
+        refused = narval(place, "cancel", "--name", "demo.slow")
+        assert (refused.exit_code, "no run of demo.slow is active" in refused.stderr) == (1, True)
+    else:
+        well(place, "cancel", second)
+    assert "did you mean demo.await?" in narval(place, "cancel", "--name", "demo.awiat").stderr
+    for wrong in ((), ("--name", "demo.slow", str(first))):
+        assert narval(place, "cancel", *wrong).exit_code == 2
+
+
 def test_colours_are_for_terminals_and_can_be_declined(place: Path) -> None:
     coloured = on_a_terminal(place, "runs")
     assert "\x1b[" in coloured

@@ -108,6 +108,10 @@ def test_a_run_is_chosen_from_the_newest_that_the_command_can_take(served: Path)
     assert choices(served, "show", begun) == [run for run in every if run.startswith(begun)]
 
 
+def test_a_run_that_is_cancelled_by_name_is_one_that_is_active(served: Path) -> None:
+    assert choices(served, "cancel", "--name", "de") == ["desk.order", "demo.await"]
+
+
 def test_shells_that_show_it_are_told_name_and_state(served: Path) -> None:
     failed = run_of(served, "demo.fail")
     assert f"plain\n{failed}\ndemo.fail failed\n" in completed(served, "show", "", shell="zsh").stdout

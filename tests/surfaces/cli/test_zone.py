@@ -38,6 +38,22 @@ def test_moments_are_those_of_the_zone_of_the_home(home: Path) -> None:
     assert zone().startswith("EST"), "a program that asks no home goes by its own"
 
 
+CLOCKS = """\
+<automaton group="clocks" name="look">
+  <state name="start" command="sh">echo "$TZ $(date +%Z)" > home</state>
+  <state name="end" command="sh"><env name="TZ" value="UTC"/>echo "$TZ" > own</state>
+  <transition from="start" label="0" to="end"/>
+</automaton>
+"""
+
+
+def test_programs_of_automata_keep_the_zone_of_the_home(home: Path) -> None:
+    (home / "recipes" / "clocks.xml").write_text(CLOCKS)
+    well(home, "start", "clocks.look", "--wait")
+    assert (home / "home").read_text() == "Asia/Tokyo JST\n"
+    assert (home / "own").read_text() == "UTC\n", "what a state says of itself counts before it"
+
+
 def test_a_zone_that_is_none_is_a_fault_and_no_more(home: Path) -> None:
     (home / "etc" / "narval.toml").write_text('timezone = "Atlantis"\n')
     assert "Atlantis" in narval(home, "check").output

@@ -16,9 +16,10 @@ LONGEST_VARIABLE = 100_000
 
 
 def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program: that of the daemon, and its own. Raises ValueError."""
+    """The environment of a program: that of the daemon, the zone of the home, its own. Raises ValueError."""
     found = {
         **daemon,
+        **call.zone_variable(),
         **dict(program.environment),
         reaper.OWNER: daemon[reaper.OWNER],
         "NARVAL_AGENT": call.agent,
