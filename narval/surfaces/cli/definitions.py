@@ -10,7 +10,14 @@ from narval.operations.text import clean, clean_lines, fault_line, printable
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.monitor.definition import definition_lines
-from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, SHIPPED_ACTIONS, VERSIONS, table
+from narval.surfaces.cli.render.tables import (
+    ACTIONS,
+    COMPARED,
+    DEFINITIONS,
+    SHIPPED_ACTIONS,
+    VERSIONS,
+    listing,
+)
 from narval.surfaces.cli.session import Session
 
 _DEFINITIONS = """\
@@ -58,7 +65,8 @@ def definitions(
     elif new is not None:
         raise click.UsageError("--to goes with --diff")
     elif all_versions:
-        session.give(session.ask("versions", name=name, kind=kind), lambda rows: table(VERSIONS, rows))
+        kept = session.ask("versions", name=name, kind=kind)
+        session.give(kept, lambda rows: listing(VERSIONS, rows, "no versions are kept"))
     else:
         found = session.ask("definition", name=name, kind=kind)
         session.give(found, lambda answer: click.echo("\n".join(definition_lines(answer))))
@@ -66,7 +74,7 @@ def definitions(
 
 def _definitions(answer: dict[str, Any]) -> None:
     none = "no definitions: put files into recipes/, or copy what ships (narval take, narval init --demo)"
-    table(DEFINITIONS, answer["definitions"], none)
+    listing(DEFINITIONS, answer["definitions"], none)
     if answer["faults"]:
         click.echo("\nfaults of what did not load:")
     for fault in answer["faults"]:
@@ -86,7 +94,7 @@ def actions(session: Session, shipped: bool) -> None:
     """
     columns = SHIPPED_ACTIONS if shipped else ACTIONS
     none = "no actions are loaded; narval actions --shipped lists those that ship"
-    session.give(session.ask("actions", shipped=shipped), lambda rows: table(columns, rows, none))
+    session.give(session.ask("actions", shipped=shipped), lambda rows: listing(columns, rows, none))
 
 
 # --- what ships -------------------------------------------------------------------------------------------
@@ -134,7 +142,7 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
 def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
     altered = [row["diff"] for row in rows if row["diff"]]
     if listed or not altered:
-        table(COMPARED, rows)
+        listing(COMPARED, rows, "no files")
     for number, text in enumerate(altered):
         if number or listed:
             click.echo()

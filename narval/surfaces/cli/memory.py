@@ -16,7 +16,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
-from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, elements, table
+from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, elements, listing, table
 from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
@@ -203,7 +203,7 @@ def letters(session: Session, act: str | None, letter: int | None, dead: bool) -
     """
     if act is None:
         rows = session.ask("letters", dead=dead)
-        session.give(rows, lambda found: table(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
+        session.give(rows, lambda found: listing(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
         return
     if letter is None or dead:
         raise click.UsageError(f"{act} needs the number of a LETTER, as `narval letters --dead` lists them")
@@ -288,7 +288,7 @@ def memory(
         if as_xml or count or look is not None or page.before is not None or any(query.values()):
             raise click.UsageError("--facets lists the names of all elements: of the rest, it takes --limit")
         rows = session.ask("facets", limit=page.limit)
-        session.give(rows, lambda found: table(FACETS, found))
+        session.give(rows, lambda found: listing(FACETS, found, "no elements"))
         return
     if look is not None and (as_xml or count):
         raise click.UsageError("--look excludes --xml and --count, which try all")
@@ -314,5 +314,5 @@ def memory(
         for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))
     else:
-        page.give(session, found, lambda rows: table(elements(session.columns), rows))
+        page.give(session, found, lambda rows: listing(elements(session.columns), rows, "no elements"))
     context.exit(NOT_WELL if query["xpath"] is not None and not found else 0)

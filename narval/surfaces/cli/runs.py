@@ -12,12 +12,13 @@ from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import RUNS, table
+from narval.surfaces.cli.render.tables import RUNS, listing
 from narval.surfaces.cli.session import Session
 
 SLICE = 3600.0
 """Seconds that a daemon is asked to wait for an event at a time: nothing is polled."""
 
+NO_LINES = "no lines there"
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
 STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
@@ -67,7 +68,7 @@ def runs(session: Session, page: Page, state: str | None, **query: str | None) -
     found = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    page.give(session, found, lambda rows: answers.runs(rows, lambda shown: table(RUNS, shown)))
+    page.give(session, found, lambda rows: answers.runs(rows, lambda shown: listing(RUNS, shown, "no runs")))
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg\nnarval show mail.triage --graph")
@@ -156,9 +157,12 @@ def history(
             raise click.UsageError("--follow goes with neither --limit nor --before")
         page = {"before": before, "limit": limit or PAGE}
         found = session.ask("history", run=run, **page)
-        session.give(found, lambda lines: click.echo("\n".join(map(answers.history_line, lines))))
+        session.give(
+            found,
+            lambda lines: click.echo("\n".join(map(answers.history_line, lines)) or NO_LINES, err=not lines),
+        )
         return
-    with session.connect("look") as connection, session.lines(answers.history_line) as write:
+    with session.connect("look") as connection, session.lines(answers.history_line, NO_LINES) as write:
 
         def is_active() -> bool:
             return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")

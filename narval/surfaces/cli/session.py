@@ -94,9 +94,10 @@ class Session:
         return reach(home, lambda: _opened(home, purpose(), acting_as, agent), acting_as, agent)
 
     @contextmanager
-    def lines(self, people: Callable[[Any], str]) -> Iterator[Callable[[list[Any]], int]]:
+    def lines(self, people: Callable[[Any], str], none: str = "") -> Iterator[Callable[[list[Any]], int]]:
         """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short.
 
+        Where none came, people are told so in the words for `none`, as an aside.
         Each time the number (`seq`, from 1) of the last item so far is given back.
         """
         last, refused = 0, False
@@ -114,6 +115,9 @@ class Session:
         except NarvalError:
             refused = True
             raise
+        else:
+            if none and not (last or self.as_json):
+                click.echo(none, err=True)
         finally:
             if self.as_json and (last or not refused):
                 click.echo("]" if last else "[]")

@@ -9,7 +9,7 @@ import click
 from narval.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
-from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, WALKED, table
+from narval.surfaces.cli.render.tables import ARC_TOKENS, ATTRIBUTES, TOKENS, WALKED, listing, table
 from narval.surfaces.cli.runs import at_option
 from narval.surfaces.cli.session import Session
 
@@ -185,11 +185,11 @@ def tokens(
         return
     direction, order = "back" if back else "forward", order or "creation"
     found = session.ask("traverse", run=run, token=start, order=order, direction=direction, at=at)
-    session.give(found, lambda answer: table(WALKED, answer["tokens"]))
+    session.give(found, lambda answer: listing(WALKED, answer["tokens"], "no tokens there"))
 
 
 def _tokens(answer: dict[str, Any]) -> None:
-    table(TOKENS, answer["tokens"])
+    listing(TOKENS, answer["tokens"], "no tokens yet")
     if answer["arc_tokens"]:
         click.echo()
         table(ARC_TOKENS, answer["arc_tokens"])
@@ -255,4 +255,4 @@ def environment(
         session.give({"name": name, "value": found}, lambda answer: click.echo(answer["value"]))
         return
     rows = [{"name": key, "value": text} for key, text in answer["environment"].items()]
-    session.give(answer, lambda _: table(ATTRIBUTES, rows))
+    session.give(answer, lambda _: listing(ATTRIBUTES, rows, "no attributes"))

@@ -73,7 +73,7 @@ def test_the_limit_may_be_another_or_none(place: Path) -> None:
         assert (len(whole.stdout.splitlines()), whole.stderr) == (NOTES + 1, "")
     last = data(place, "memory", "note", "--limit", "all")[-1]["eid"]
     nothing = narval(place, "memory", "note", "--before", last)
-    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (1, "", "")
+    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (1, "", "no elements\n")
     assert narval(place, "runs", "--before", 1).exit_code == 0
 
 

@@ -12,7 +12,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render import status
 from narval.surfaces.cli.render.fleet import SHARED_AGENTS
-from narval.surfaces.cli.render.tables import AGENTS, table
+from narval.surfaces.cli.render.tables import AGENTS, listing
 from narval.surfaces.cli.session import Session
 
 ACTS = ("add", "show", "settings", "suspend", "resume", "passivate", "remove")
@@ -68,8 +68,8 @@ def agents(
     """
     if act is None:
         rows = session.ask("agents", limit=limit, after=after)
-        is_shared = any("epoch" in row for row in rows)
-        session.give(rows, lambda found: table(SHARED_AGENTS if is_shared else AGENTS, found))
+        columns = SHARED_AGENTS if any("epoch" in row for row in rows) else AGENTS
+        session.give(rows, lambda found: listing(columns, found, "no more agents"))
         return
     if name is None:
         raise click.UsageError(f"{act} needs the NAME of an agent")

@@ -14,7 +14,7 @@ from narval.errors import RequestError
 from narval.operations.text import Row, clean, counted, moment, size
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Folder, command, command_group
-from narval.surfaces.cli.render.tables import Column, fields, table
+from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def show(session: Session, name: str, store: str | None) -> None:
 
 def _shown(row: Row) -> None:
     fields([*((column.heading, column.cell(row)) for column in _TABLE), ("digest", row["digest"])])
-    table(_FILES, row["files"])
+    listing(_FILES, row["files"], "no files")
 
 
 @command(
@@ -162,9 +162,7 @@ for _command in (listed, publish, show, withdraw):
 def _list(session: Session, store: str | None) -> None:
     with _published(session, store) as published:
         rows = [_form(session, row) for row in published.all()]
-    session.give(rows, lambda found: table(_TABLE, found))
-    if not rows and not session.as_json:
-        click.echo("nothing is published", err=True)
+    session.give(rows, lambda found: listing(_TABLE, found, "nothing is published"))
 
 
 def _form(session: Session, row: PublishedRow) -> Row:

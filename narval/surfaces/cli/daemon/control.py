@@ -115,7 +115,7 @@ def _free(home: Home) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with session.connect("look") as connection, session.lines(answers.log_line) as write:
+    with session.connect("look") as connection, session.lines(answers.log_line, "the log is empty") as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))

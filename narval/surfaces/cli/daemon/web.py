@@ -15,7 +15,7 @@ from narval.operations.text import clean, moment
 from narval.runtime.system.logins import login
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
-from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.startup_gc import resume
 
@@ -192,7 +192,8 @@ def sessions(session: Session, number: int | None) -> None:
             raise OperatorError(f"there is no session {number}; see narval web sessions")
         session.give({"ended": number}, lambda _: click.echo(f"session {number} has ended"))
         return
-    session.give([session_form(one) for one in kept.listed()], lambda rows: table(_SESSIONS, rows))
+    rows = [session_form(one) for one in kept.listed()]
+    session.give(rows, lambda found: listing(_SESSIONS, found, "nobody is logged in"))
 
 
 web.add_command(log_in)

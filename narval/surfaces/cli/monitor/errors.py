@@ -7,7 +7,7 @@ import click
 from narval.operations.text import Row, clean, counted, moment, person
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command, command_group
-from narval.surfaces.cli.render.tables import Column, fields, table
+from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 
 _BARS = "·▁▂▃▄▅▆▇█"
@@ -48,13 +48,12 @@ def errors(session: Session, every: bool) -> None:
 
 
 def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
-    table(INCIDENTS, rows)
+    if rows or not now:
+        listing(INCIDENTS, rows, "no errors are known" if every else "no errors are open")
     if now:
         click.echo("in trouble now:")
     for row in now:
         click.echo(f"  {clean(row['text'])}")
-    if not (rows or now):
-        click.echo("no errors are known" if every else "no errors are open", err=True)
 
 
 @command("show", example="narval errors show 3f9c01ab")

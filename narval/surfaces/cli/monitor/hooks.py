@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
 _HOOKS = (
@@ -23,4 +23,4 @@ def hooks(session: Session) -> None:
 
     `narval web` takes what is sent to /hook/NAME.
     """
-    session.give(session.ask("hooks"), lambda rows: table(_HOOKS, rows, _NONE))
+    session.give(session.ask("hooks"), lambda rows: listing(_HOOKS, rows, _NONE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
 _PEOPLE = (
@@ -21,4 +21,4 @@ def people(session: Session) -> None:
 
     They stand in etc/people.toml; without it there is the owner of the home alone.
     """
-    session.give(session.ask("people"), lambda rows: table(_PEOPLE, rows))
+    session.give(session.ask("people"), lambda rows: listing(_PEOPLE, rows, "no people"))

@@ -9,7 +9,7 @@ import click
 
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.render.tables import REMEMBERED, REMEMBERED_NAMES, table
+from narval.surfaces.cli.render.tables import REMEMBERED, REMEMBERED_NAMES, listing
 from narval.surfaces.cli.session import Session
 
 
@@ -55,6 +55,6 @@ def _listed(rows: list[dict[str, Any]], name: str) -> None:
             {**row, "key": " ".join(row["key"]), "tuple": json.dumps(row["tuple"], ensure_ascii=False)}
             for row in rows
         ]
-        table(REMEMBERED, shown)
+        listing(REMEMBERED, shown, f"nothing is remembered as {name}")
     else:
-        table(REMEMBERED_NAMES, rows, "no dataflow remembers anything (the operator remember)")
+        listing(REMEMBERED_NAMES, rows, "no dataflow remembers anything (the operator remember)")

@@ -11,7 +11,7 @@ from narval.operations.text import Row, clean, counted, moment_exactly
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.tables import Column, table
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.runs import run_argument
 from narval.surfaces.cli.session import Session
 
@@ -49,7 +49,7 @@ def timeline(session: Session, run: int, limit: int | None) -> None:
     A row is a try of a call, or a wait for an element or a moment; in the order in which they began.
     """
     answer = session.ask("timeline", run=run, limit=limit)
-    session.give(answer, lambda found: table(_ROWS, found["rows"]))
+    session.give(answer, lambda found: listing(_ROWS, found["rows"], "no calls and no waits"))
     if answer["left_out"] and not session.as_json:
         click.echo(f"{counted(answer['left_out'], 'older row')} left out", err=True)
 

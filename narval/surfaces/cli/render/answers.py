@@ -141,6 +141,8 @@ def replay(found: Row) -> None:
         click.echo(told + (f"  → {stands}" if stands else ""))
     if found["fault"]:
         click.echo(found["fault"], err=True)
+    elif not found["entries"]:
+        click.echo("no entries there", err=True)
     if found["more"]:
         click.echo(f"more entries follow: --after {found['entries'][-1]['seq']}", err=True)
 

@@ -313,16 +313,23 @@ def _element(row: Row, names: Sequence[str]) -> str:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row], none: str = "") -> None:
-    """Write a table, without the columns that are empty; without rows, the words for `none` as an aside."""
+def listing(columns: Sequence[Column], rows: Sequence[Row], none: str) -> None:
+    """Write all that a command lists as a table; where there is nothing, the words for `none` as an aside."""
+    if rows:
+        table(columns, rows)
+    else:
+        click.echo(clean(none), err=True)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Write a table, without the columns that are empty."""
     found = list(rows)
     drawn = sys.stdout.isatty()
     cells = [[_text(column, row, cut=drawn) for column in columns] for row in found]
     kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
     columns = [columns[index] for index in kept]
     cells = [[line[index] for index in kept] for line in cells]
-    if not cells:
-        click.echo(none, err=True, nl=bool(none))
+    if not columns:
         return
     if drawn:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in found]

@@ -9,7 +9,7 @@ import click
 from narval.operations.text import Row, clean
 from narval.surfaces.cli.command import command_group
 from narval.surfaces.cli.paging import Page, paged
-from narval.surfaces.cli.render.tables import table
+from narval.surfaces.cli.render.tables import listing
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.task import administration, programs, queries
 from narval.surfaces.cli.task.tables import TASKS
@@ -76,7 +76,7 @@ def _line(row: Row) -> str:
 
 
 def _listed(rows: list[dict[str, Any]]) -> None:
-    table(TASKS, rows) if rows else click.echo(clean("no task is at work"))
+    listing(TASKS, rows, "no task is at work")
 
 
 for _below in (*programs.COMMANDS, *administration.COMMANDS, *queries.COMMANDS):

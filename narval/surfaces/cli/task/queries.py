@@ -7,7 +7,7 @@ import click
 from narval.operations.text import Row, clean, moment
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import ALL, PAGE, Limit, Page, paged
-from narval.surfaces.cli.render.tables import table
+from narval.surfaces.cli.render.tables import listing
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.task.programs import type_argument, types
 from narval.surfaces.cli.task.tables import EVENTS, PASSED, QUEUE, record
@@ -25,7 +25,7 @@ def events(session: Session, name: str | None, page: Page) -> None:
     a line for each.
     """
     rows = page.ask(session, "task_events", name=name)
-    page.give(session, rows, lambda found: table(EVENTS, found) if found else click.echo("no event waits"))
+    page.give(session, rows, lambda found: listing(EVENTS, found, "no event waits"))
 
 
 @command("queue", example="narval task queue bank.scan --limit 10")
@@ -37,7 +37,7 @@ def queue(session: Session, name: str, limit: int | str | None, after: int | Non
     most = None if limit == ALL else PAGE if limit is None else int(limit)
     rows = session.ask("task_queue", name=name, limit=most + 1 if most is not None else None, after=after)
     shown = rows[:most]
-    session.give(shown, lambda found: table(QUEUE, found) if found else click.echo("the queue is empty"))
+    session.give(shown, lambda found: listing(QUEUE, found, "the queue is empty"))
     if len(shown) < len(rows) and not session.as_json:
         click.echo(f"{len(shown)} shown; --after {shown[-1]['object']} has the next", err=True)
 
@@ -71,7 +71,7 @@ def _place(found: Row, depth: int = 0) -> None:
 def passed(session: Session, object: int) -> None:
     """List the tasks that an object has passed, in order, those before it was split off among them."""
     rows = session.ask("task_passed", object=object)
-    session.give(rows, lambda found: table(PASSED, found) if found else click.echo("it has passed none yet"))
+    session.give(rows, lambda found: listing(PASSED, found, "it has passed none yet"))
 
 
 @command("time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan")

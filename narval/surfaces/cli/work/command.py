@@ -13,7 +13,7 @@ from narval.operations.text import Row, clean, clean_lines, counted, moment, zon
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.paging import ALL, PAGE, Limit
-from narval.surfaces.cli.render.tables import fields, table
+from narval.surfaces.cli.render.tables import fields, listing
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.work.tables import ITEMS, LOG
 
@@ -107,7 +107,7 @@ def work(
         _follow(session, query) if follow else _list(session, query, most)
     elif act == "log":
         rows = session.ask("work_log", item=item, person=person, since=since)
-        session.give(rows, lambda found: table(LOG, found))
+        session.give(rows, lambda found: listing(LOG, found, "nothing is recorded"))
     elif act == "forget":
         if person is None or item is not None:
             raise click.UsageError("forget needs --person P, and no ITEM")
@@ -236,7 +236,7 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
 def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
     rows = session.ask("worklist", **query, limit=most + 1 if most is not None else None)
     shown = rows[:most]
-    session.give(shown, lambda found: table(ITEMS, found) if found else click.echo(_nothing(query)))
+    session.give(shown, lambda found: listing(ITEMS, found, _nothing(query)))
     if len(shown) < len(rows) and not session.as_json:
         click.echo(f"{len(shown)} shown, the most urgent ones; --limit {ALL} has all", err=True)
 
