@@ -20,6 +20,7 @@ from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
 
+from .appending import append_once
 from .places import (
     Stamp,
     atomically,
@@ -134,6 +135,17 @@ def write(text: Element) -> etree._Element:
     data = text.text.encode()
     atomically(path, lambda file: file.write(data))
     return _done(path, "written", text)
+
+
+@action(
+    inputs=[Input("text", "text[@path]")], outputs=[DONE], description="A file with one more line at its end."
+)
+def append(text: Element) -> etree._Element:
+    """Add the text of an element to the end of the file that it names, as a line; once for each call."""
+    path = place(text)
+    line = text.text if text.text.endswith("\n") else f"{text.text}\n"
+    append_once(path, line.encode())
+    return _done(path, "appended", text)
 
 
 @action(inputs=[FILE, TO], outputs=[DONE], description="A second file with the same content.")

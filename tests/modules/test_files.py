@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from lxml import etree
 
 import narval
 from modules import files
+from modules.files import appending as files_appending
 from modules.files import places as files_places
 from narval import Element
 from narval.errors import ActionError
@@ -295,3 +297,109 @@ def test_N37_each_file_is_told_of_once_across_restarts_and_can_be_acted_on(home:
         assert agent.wait(keep)["phase"] == "done"
         assert len(agent.memory("file[@name='a.txt']")) == 1
     assert (home / "data" / "kept" / "wanted.txt").read_text() == "while no daemon ran"
+
+
+# --- appending ------------------------------------------------------------------------------------------
+
+
+def append(home: Path | None, text: str, id: str, path: str = "data/log") -> etree._Element:
+    return do(home, files.append, element("text", text, path=path), id=id)
+
+
+def test_N37_each_call_appends_its_line_once(home: Path) -> None:
+    for id in ("1.1", "1.2", "1.1", "1.2", "1.1"):
+        made = append(home, "same", id)
+    assert (made.get("event"), made.get("path"), made.get("size")) == ("appended", "data/log", "10")
+    assert (home / "data" / "log").read_text() == "same\nsame\n"
+    append(home, "two\nlines\n", "1.3")
+    assert (home / "data" / "log").read_text() == "same\nsame\ntwo\nlines\n"
+
+
+@pytest.mark.parametrize("written", [0, 2, 5], ids=["nothing", "a part", "all"])
+@pytest.mark.parametrize("between", ["", "line\n"], ids=["alone", "another call meanwhile"])
+def test_N37_a_line_is_there_once_whatever_a_killed_call_had_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch, written: int, between: str
+) -> None:
+    def killed(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if path.endswith("/log"):  # the record is on disk by then
+            os.truncate(path, written)
+            os._exit(0)
+
+    monkeypatch.setattr(files.os, "fsync", killed)
+    if os.fork() == 0:
+        append(home, "line", "1.1")
+        os._exit(1)
+    assert os.wait()[1] == 0
+    monkeypatch.undo()
+    if between:
+        append(home, "line", "1.2")
+    for _ in range(2):
+        append(home, "line", "1.1")
+    torn = "line\n"[: written % 5] if between else ""
+    assert (home / "data" / "log").read_text() == torn + "line\n" + between
+
+
+NOTE = """<recipe group="books" name="note" start_step="come" end_step="note">
+  <step id="come" type="action" target="basic.nothing"/>
+  <step id="note" type="action" target="files.append">
+    <arguments><text path="data/invoices.log">{$bill/@date} {$bill/@from}</text></arguments>
+  </step>
+  <transition id="came">
+    <in idref="come"/><out idref="note"/>
+    <condition as="bill" use="yes"><match>bill</match></condition>
+  </transition>
+</recipe>"""
+
+
+def test_a_recipe_notes_each_element_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "books.xml").write_text(NOTE)
+    with narval.open(tmp_path) as agent:
+        for day in "12":
+            agent.add(f"<bill date='2026-11-0{day}' from='ann@example.org'/>")
+            agent.wait(agent.start("books.note"), 20)
+    lines = (tmp_path / "data" / "invoices.log").read_text()
+    assert lines == "2026-11-01 ann@example.org\n2026-11-02 ann@example.org\n"
+
+
+def test_N37_two_calls_that_were_killed_before_they_wrote_append_a_line_each(home: Path) -> None:
+    (record,) = [append(home, "line", "1.1"), *(home / "var" / "files").iterdir()][1:]
+    (home / "data" / "log").write_text("")
+    begun = [os.stat(home / "data" / "log").st_ino, 0]
+    record.write_text(json.dumps({"1.1": begun, "1.2": begun}))
+    for id in ("1.1", "1.2", "1.1", "1.2"):
+        append(home, "line", id)
+    assert (home / "data" / "log").read_text() == "line\n" * 2
+
+
+def test_a_log_that_was_turned_over_meanwhile_gets_the_line(home: Path) -> None:
+    append(home, "before", "1.1")
+    (home / "data" / "log").rename(home / "data" / "log.1")
+    for _ in range(2):
+        append(home, "after", "1.2")
+    assert (home / "data" / "log").read_text() == "after\n"
+
+
+def test_the_record_of_a_file_stays_small(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_appending, "KEPT", 3)
+    for number in range(9):
+        append(home, "line", f"1.{number}")
+    (record,) = (home / "var" / "files").iterdir()
+    assert list(json.loads(record.read_text())) == ["1.6", "1.7", "1.8"]
+
+
+def test_lines_are_appended_to_no_folder_and_through_no_link(home: Path) -> None:
+    (home / "data").mkdir()
+    (home / "data" / "link").symlink_to(home / "in" / "a")
+    for path in ("in", "data/link"):
+        assert refused(home, files.append, element("text", "a", path=path)) == "unwritable-file"
+    assert refused(home, files.append, element("text", "a", path="etc/narval.toml")) == "outside"
+
+
+def test_in_a_home_in_memory_lines_go_where_the_program_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    append(None, "line", "1.1", "log")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

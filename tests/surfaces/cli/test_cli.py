@@ -233,7 +233,8 @@ def in_a_shell(home: Path, text: str, *arguments: object) -> subprocess.Complete
     "arguments", [("memory", "a"), ("memory", "--xml"), ("memory", "--json"), ("history", "1")], ids=str
 )
 def test_a_reader_that_has_gone_ends_a_command_well(home: Path, arguments: tuple[str, ...]) -> None:
-    run = well(home, "start", "demo.greet").strip()
+    narval(home, "start", "demo.fail", "--wait")
+    run = str(run_of(home, "demo.fail"))
     elements = "".join(f"<a n='{number}'/>" for number in range(2000))
     well(home, "add", "-", given=f"<memory>{elements}</memory>")
     given = [run if argument == "1" else argument for argument in arguments]
