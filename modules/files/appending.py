@@ -2,7 +2,7 @@
 
 Before a call writes, the record of the file says where the file ended then. What stands between there
 and the place where the next call began is what this call has written: nothing, the text, or its beginning.
-Where other programs append to the file too, what they wrote stands there as well: a text is looked for among it.
+What other programs append to the file stands there as well: a text is looked for among it.
 """
 
 from __future__ import annotations
