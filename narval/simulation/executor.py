@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -16,7 +16,8 @@ import msgspec
 
 from narval.definitions.prototype import Prototype
 from narval.engines.events import Failure, OutputElement
-from narval.memory.elements.element import Element, Tree
+from narval.memory.elements.canonical import canonical
+from narval.memory.elements.element import Element, Tree, parse
 from narval.runtime.calls.backend import ABANDONED, Announce, Outcome, Produced
 from narval.runtime.calls.context import CallContext
 from narval.runtime.calls.executor import Done, Executor
@@ -65,6 +66,8 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     prototype: Callable[[CallContext], Prototype | None]
     recipe: Callable[[CallContext], str]
     refusal: Callable[[CallContext], Refusal]
+    set_by_author: Callable[[CallContext], Mapping[str, str]]
+    """The attributes that the prompt of a call sets on whatever a language model answers."""
 
 
 class SimulatedExecutor(Executor):
@@ -188,7 +191,9 @@ class SimulatedExecutor(Executor):
     def _answer(self, call: RecordedCall, context: CallContext, done: Done, answer: CannedAnswer) -> None:
         call.how, call.after, call.error = "answered", answer.after, answer.error
         action, after = context.target.action, answer.after
-        outcome = Outcome([OutputElement(xml) for xml in answer.elements], value=_done(context))
+        given = self._hooks.set_by_author(context)
+        elements = tuple(_with(xml, given) for xml in answer.elements) if given else answer.elements
+        outcome = Outcome([OutputElement(xml) for xml in elements], value=_done(context))
         if answer.error:
             outcome = Outcome(problem=Failure(answer.error, answer.message or f"{action} failed"))
         if context.program is not None:
@@ -198,7 +203,7 @@ class SimulatedExecutor(Executor):
             message = f"{action} did not come back within {after:g} s"
             outcome = Outcome(problem=Failure("timeout", message))
         elif not math.isinf(after):
-            call.gave = answer.elements
+            call.gave = elements
         if after > 0:
             self._hold(context, done, outcome, self.clock.now() + after)
         else:
@@ -236,6 +241,14 @@ def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
     if given is None:
         return ()
     return tuple(given) if isinstance(given, list) else (given,)
+
+
+def _with(xml: bytes, attributes: Mapping[str, str]) -> bytes:
+    """An element with these attributes."""
+    root = parse(xml)
+    for name, value in attributes.items():
+        root.set(name, value)
+    return canonical(root)
 
 
 def _ended(answer: CannedAnswer) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
@@ -21,6 +21,7 @@ from narval.definitions.action.definition import Action
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import is_standing, run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
+from narval.memory.elements.element import Element
 from narval.operations.runs.listing import runs as list_runs
 from narval.operations.why import why
 from narval.runtime.agent.loop import Request
@@ -107,6 +108,7 @@ class _Simulation:
             self._prototype,
             self._recipe,
             lambda call: self._agents.known[call.agent].schemas.refusal,
+            self._set_by_author,
         )
         self._executor = SimulatedExecutor(
             settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
@@ -161,6 +163,14 @@ class _Simulation:
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
         step = steps.get(call.step)
         return step.prototype(found.prototype) if step is not None else found.prototype
+
+    def _set_by_author(self, call: CallContext) -> Mapping[str, str]:
+        """The attributes that a prompt sets, as the action `model.ask` would; {} for any other call."""
+        found = self._agents.known[call.agent].library.get("action", call.target.action)
+        prompt = call.inputs.get(found.model) if isinstance(found, Action) and found.model else None
+        if not isinstance(prompt, Element):
+            return {}
+        return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}
 
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""

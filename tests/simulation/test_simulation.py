@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+import narval
 from narval.errors import DefinitionError, RequestError
 from narval.runtime.home.home import Home
 from narval.simulation.scenario import scenario_of
@@ -322,3 +323,27 @@ def test_N38_a_condition_that_must_last_is_played_with_the_clock_of_the_simulati
     )
     told = [met for met in report.calls if met.action == "shop.tell"]
     assert [met.at - report.start for met in told] == [3 * 3600]
+
+
+ASKED = """<recipe group="letters" name="sort" start_step="come" end_step="sort">
+  <step id="come" type="action" target="basic.nothing"/>
+  <step id="sort" type="action" target="model.ask"><arguments>
+    <prompt model="local" answer="sorted">Sort this letter. <field name="verdict" words="keep drop"/>
+      <set name="of" value="{$letter/@from}"/><set name="by" value="model"/></prompt>
+  </arguments></step>
+  <transition id="came"><in idref="come"/><out idref="sort"/>
+    <condition as="letter" use="yes"><match>letter</match></condition></transition>
+</recipe>"""
+
+
+def test_what_a_prompt_sets_is_set_on_the_answer_of_a_scenario_too() -> None:
+    with narval.open() as agent:
+        agent.load(ASKED)
+        report = agent.simulate(
+            """<scenario memory="empty" until="1h"><start recipe="letters.sort"/>
+              <arrive at="+1m"><letter from="ann"/></arrive>
+              <answer action="model.ask" after="5s"><sorted verdict="keep" by="me"/></answer>
+              <expect><element match="sorted[@verdict='keep' and @of='ann' and @by='model']"/></expect>
+            </scenario>"""
+        )
+    assert report["well"], report["expectations"]
