@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from narval.definitions.process.statements import Discard as Discard
     from narval.definitions.process.statements import Skip as Skip
     from narval.errors import ActionError as ActionError
+    from narval.errors import FaultWarning as FaultWarning
     from narval.errors import NarvalError as NarvalError
     from narval.memory.elements.element import Element as Element
     from narval.memory.patterns.pattern import fits as fits
@@ -68,6 +69,7 @@ _WHERE = {
     "Token": "narval.runtime.calls.process_code.token",
     "Element": "narval.memory.elements.element",
     "ActionError": "narval.errors",
+    "FaultWarning": "narval.errors",
     "NarvalError": "narval.errors",
     "Service": "narval.runtime.home.outside.services",
     "SimulatedClock": "narval.runtime.system.clock",

@@ -57,6 +57,14 @@ class Fault:
         return f"{self.path}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
 
 
+class FaultWarning(UserWarning):
+    """Files of a home that a program has opened have faults: what they hold is not loaded, or as it was."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(sorted(faults))
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
 class DefinitionError(NarvalError):
     """A file has one or more faults; `.path .line .column` are those of the first."""
 

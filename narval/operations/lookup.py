@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import PurePath
 from typing import Any
 
 from narval.engines.registry import is_runnable
@@ -80,19 +79,13 @@ def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tup
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:
     """The error for a name that cannot be started: the fault of its file, its kind, or the nearest name."""
-    return RequestError(_load_fault(daemon, name) or _unknown(daemon, name))
+    return RequestError(load_fault(daemon, name) or _unknown(daemon, name))
 
 
-def _load_fault(daemon: Daemon, name: str) -> str | None:
-    """The fault of a file named like the definition or its group; None without one."""
-    home, words = daemon.home, name.split(".")
-    if home is None:
-        return None
-    for fault in sorted(daemon.files.faults):
-        path = PurePath(fault.path)
-        if path.parts[0] == home.recipes.name and path.stem in words:
-            return f"{path} did not load: line {fault.line}: {fault.message}"
-    return None
+def load_fault(daemon: Daemon, name: str) -> str:
+    """The fault of the file that is meant to have a definition; "" without one."""
+    fault = files_of(daemon).loaded.fault_behind(name)
+    return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
 
 
 def _unknown(daemon: Daemon, name: str) -> str:

@@ -15,7 +15,7 @@ from narval.engines.events import PersonsAct, Plain, Signalled
 from narval.engines.task.state import InstanceState
 from narval.errors import RequestError, TaskRefusedError
 from narval.operations.asker import Asker
-from narval.operations.lookup import command
+from narval.operations.lookup import command, load_fault
 from narval.runtime.agent.loop import Delivery, Request
 from narval.runtime.agent.run import Run
 from narval.runtime.agent.turn import Turn
@@ -33,7 +33,9 @@ def type_of(daemon: Daemon, name: str) -> TaskDefinition:
         return found
     known = closest(name, [definition.full_name for definition in daemon.agent.library.of(KIND).values()])
     where = known or f"; `{command(daemon, 'definitions')}` lists what is loaded"
-    raise TaskRefusedError("no-type", f"there is no task type {name!r:.80}{where}")
+    raise TaskRefusedError(
+        "no-type", load_fault(daemon, name) or f"there is no task type {name!r:.80}{where}"
+    )
 
 
 def server_of(daemon: Daemon, definition: TaskDefinition) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +38,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """The library of a home, the functions of its modules, and the faults of its files.
 
     `modules` and their `texts` are by group, `functions` by the `key_of` their definitions; paths are
-    relative to the home. `leases` keep the modules importable.
+    relative to the home. `leases` keep the modules importable. `broken` are the files that did not load, by
+    the kind and name of what they are meant to have, or by kind and group where no name is known.
     """
 
     library: Library = msgspec.field(default_factory=Library)
@@ -48,6 +49,19 @@ class Loaded(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
     files: tuple[FileState, ...] = ()
     leases: frozenset[Lease] = frozenset()
+    broken: Mapping[tuple[str, str], str] = {}
+
+    def fault_behind(self, name: str) -> Fault | None:
+        """The first fault of the file that is meant to have a definition; None where no such file has any."""
+        group = name.partition(".")[0]
+        for wanted in (name, group):
+            paths = {path for (_, meant), path in self.broken.items() if meant == wanted}
+            if faults := [fault for fault in self.faults if fault.path in paths and not fault.warning]:
+                return min(faults)
+        named = [
+            fault for fault in self.faults if PurePath(fault.path).stem.partition(".")[0] in (group, name)
+        ]
+        return min((fault for fault in named if not fault.warning), default=None)
 
     @property
     def sources(self) -> dict[str, bytes]:

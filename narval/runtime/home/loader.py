@@ -121,7 +121,8 @@ class Followed:
             FileState(file.path, file.digest, self._versions.loaded_at(path), errors.get(file.path))
             for path, file in _files(collections, imported)
         )
-        loaded = Loaded(settlement.library, faults=tuple(faults), files=files)
+        broken = settlement.broken_files()
+        loaded = Loaded(settlement.library, faults=tuple(faults), files=files, broken=broken)
         return loaded.with_modules(imported.modules.values())
 
     def _settle(self, read: Mapping[str, Parsed], imported: Imported) -> tuple[Settlement, Imported]:

@@ -48,7 +48,7 @@ class Settlement:
         own = set(self.faults)
         while True:
             library, misfits = self._composed()
-            broken = self._broken_files()
+            broken = self.broken_files()
             new = {
                 path: [
                     *_checked(path, parsed.references, library, broken),
@@ -70,7 +70,7 @@ class Settlement:
                 if (reference.kind, reference.target) not in parsed.names
                 or seen.get(reference.kind, reference.target) is not None
             ]
-            self.faults[path] += _checked(path, references, seen, self._broken_files())
+            self.faults[path] += _checked(path, references, seen, self.broken_files())
         return _reuse(library, self._before)
 
     def _composed(self) -> tuple[Library, list[Fault]]:
@@ -103,7 +103,7 @@ class Settlement:
                 definitions += self._last_good(path) if path in self.faults else parsed.definitions
         return Library(definitions)
 
-    def _broken_files(self) -> dict[tuple[str, str], str]:
+    def broken_files(self) -> dict[tuple[str, str], str]:
         """The files that did not load, by what they are meant to have: names, or a group if none is known."""
         broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
         for path in self.faults:

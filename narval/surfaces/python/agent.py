@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.errors import RequestError
+from narval.errors import FaultWarning, RequestError
 from narval.memory.elements.canonical import canonical, elements_of
 from narval.memory.elements.element import Element
 from narval.operations import signals as on_signals
@@ -46,14 +47,15 @@ def open(
     `agent` names the agent that is asked, without it the home's own (G21).
 
     `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
+    Faults of its files are told by one FaultWarning; what is good is loaded.
     Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
     """
     asker = Asker("" if by is None else person_name(by), os.geteuid(), "python")
     own = Agent(Home.find(home, {}) if home is not None else None, clock, asker)
-    if agent is None:
-        return own
     try:
-        return own.other(agent, alone=True)
+        if faults := [fault for fault in own.daemon.files.faults if not fault.warning]:
+            warnings.warn(FaultWarning(faults), stacklevel=2)
+        return own if agent is None else own.other(agent, alone=True)
     except BaseException:
         own.close()
         raise

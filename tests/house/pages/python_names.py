@@ -26,7 +26,7 @@ IN_CALLS = tuple(
     name for name in ("call", "now", "sleep", "fetch", "Fetched", "FetchError", "service", "Message")
     if name in narval.__all__
 )  # fmt: skip
-OF_PROGRAMS = ("open", "SimulatedClock")
+OF_PROGRAMS = ("open", "FaultWarning", "SimulatedClock")
 
 ANNOTATIONS = {
     "narval.Rubric": "Annotates a property whose text gives its value in Rubric: `until: Rubric[date]`."

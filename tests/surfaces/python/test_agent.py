@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,55 @@ def test_N6_what_is_obeyed_is_plain_or_in_the_control_namespace(tmp_path: Path) 
             agent.add(f'<x:start-plan xmlns:x="{namespace}" recipe="n.one"/>')
             agent.until_idle()
             assert len(agent.runs()) == (namespace == CONTROL)
+
+
+# --- a home with faults ---------------------------------------------------------------------------------
+
+
+FAULTY = {
+    "recipes/letters.xml": '<recipe group="post" name="sort"><step id="s" type="action"/></recipe>',
+    "recipes/bank.task": 'task scan "Scans" {\n  state waiting\n',
+    "modules/talk.py": "from narval import action\n\n@action\ndef say(:\n    pass\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "name"),
+    [("recipes/letters.xml", 1, "post.sort"), ("modules/talk.py", 4, "talk.say")],
+)
+def test_what_a_faulty_file_holds_cannot_be_started_because_of_its_fault(
+    tmp_path: Path, file: str, line: int, name: str
+) -> None:
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(FAULTY[file])
+    with pytest.warns(narval.FaultWarning, match=rf"{file}:{line}:\d+: ") as told:
+        agent = narval.open(tmp_path)
+    assert [Path(each.filename).name for each in told] == ["test_agent.py"], "it names who opened the home"
+    with agent, pytest.raises(RequestError, match=f"{file} did not load: line {line}: "):
+        agent.start(name)
+
+
+def test_a_task_whose_file_has_faults_is_not_said_to_be_unknown(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "bank.task").write_text(FAULTY["recipes/bank.task"])
+    with pytest.warns(narval.FaultWarning):
+        agent = narval.open(tmp_path)
+    with agent, pytest.raises(RequestError, match=r"recipes/bank\.task did not load: line \d+: expected"):
+        agent.ask("task_queue", name="bank.scan")
+
+
+def test_a_program_that_takes_warnings_for_errors_lets_go_of_the_home(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "letters.xml").write_text(FAULTY["recipes/letters.xml"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(narval.FaultWarning, match=r"letters\.xml:1:"):
+                narval.open(tmp_path)
+
+
+def test_a_home_without_faults_is_opened_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        narval.open(tmp_path).close()
