@@ -89,6 +89,10 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     outcome_attribute: ClassVar[str] = ""
     """The attribute of what it gives that says how it ended, where one can end in several ways (P71)."""
 
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a part begins; that of the whole for what has no line of its own."""
+        return self.line
+
     @property
     def may_expire(self) -> bool:
         """True if a run of it may end as failed with nothing having gone wrong: its time was over (P14)."""

@@ -21,6 +21,7 @@ from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.json_forms import moment
 from narval.operations.lookup import definition_and_state, find_run, standing_of
+from narval.operations.places import place_of
 from narval.operations.registry import operation
 from narval.operations.runs.conditions import judged, obstacle_of
 from narval.operations.runs.history import newest
@@ -217,7 +218,7 @@ def explain(
         already = {wait.id for wait in waits}
         waits += [wait for wait in diagnosed if wait.id not in already]
         reasons = [_cancellation(agent, run) or engine.explain(definition, state, None), _restart(agent, run)]
-        outcome = _outcome(agent.memory, run, list(filter(None, reasons)))
+        outcome = _outcome(agent, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
     answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
@@ -245,11 +246,11 @@ def _restart(agent: AgentState, run: Run) -> str:
     return ""
 
 
-def _outcome(memory: Memory, run: Run, reasons: list[str]) -> str:
+def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
     """The error of a run that failed or is about to, the reasons given, and when it ended."""
     texts = []
     if run.error is not None:
-        texts.append(_error(memory, run.error))
+        texts.append(_error(agent, run.error))
     texts += reasons
     if not run.active:
         texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
@@ -257,16 +258,20 @@ def _outcome(memory: Memory, run: Run, reasons: list[str]) -> str:
     return "; ".join(texts)
 
 
-def _error(memory: Memory, eid: int) -> str:
-    """An error in one sentence, and for a run that was stuck, each transition that could not fire."""
-    element = memory.element(eid)
+def _error(agent: AgentState, eid: int) -> str:
+    """An error in one sentence, with its place, and for a run that was stuck, each transition that could not
+    fire.
+    """
+    element = agent.memory.element(eid)
     if element is None:
         return f"failed: the error, element {eid}, has been forgotten"
     kind, message, step = read_error(element)
     if not step and element.origin is not None:
         step = element.origin.step
     where = f"failed in step {step}" if step else "failed"
-    text = f"{where}: {kind}: {without_secrets(message)} (element {eid})"
+    place = place_of(agent, element)
+    at = f"{place}, " if place else ""
+    text = f"{where}: {kind}: {without_secrets(message)} ({at}element {eid})"
     detail = parse(element.xml).findtext("detail") if kind == STUCK else None
     return "; ".join([text, *(detail or "").splitlines()])
 

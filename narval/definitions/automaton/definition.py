@@ -154,6 +154,11 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     restart: bool = False
     processes: int | None = None
 
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a state begins."""
+        found = self.states.get(part)
+        return found.line if found is not None else self.line
+
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The states that call definitions of other agents (G33)."""

@@ -214,6 +214,11 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     custom_id: str = ""
     draft: Draft | None = None
 
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a node begins."""
+        found = self.nodes.get(part)
+        return found.line if found is not None else self.line
+
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The nodes that call definitions of other agents (G33)."""

@@ -200,6 +200,11 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     restart: Literal["no", "yes", "parallel"] = "no"
     names: Mapping[str, tuple[tuple[str, int], ...]] = {}
 
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a step begins."""
+        found = self.steps.get(part)
+        return found.line if found is not None else self.line
+
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The steps that call definitions of other agents (G33)."""

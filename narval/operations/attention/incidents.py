@@ -29,6 +29,7 @@ from narval.operations.attention.incident_rows import (
     open_rows,
 )
 from narval.operations.lookup import command
+from narval.operations.places import place_of
 from narval.operations.registry import operation
 from narval.operations.runs.acts import retry
 from narval.runtime.agent.agent import AgentState
@@ -103,6 +104,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
         "part": newest.part or None,
         "type": newest.type,
         "message": newest.message,
+        "place": (place_of(agent, told) if (told := memory.element(eids[-1])) is not None else "") or None,
         "state": "open" if is_open else "acknowledged" if known is not None else "settled",
         "count": len(eids),
         "first": json_forms.moment(row.of[eids[0]][0]),

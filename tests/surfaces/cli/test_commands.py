@@ -284,6 +284,20 @@ def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
         assert narval(place, "cancel", *wrong).exit_code == 2
 
 
+def test_why_and_errors_name_the_line_that_raised_an_error_or_else_that_of_the_step(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    for name, place in (("demo.fail", "modules/talk.py:21"), ("demo.greet", "recipes/demo.xml:3")):
+        assert narval(home, "start", name, "--wait").exit_code == 1  # nobody is there to be greeted
+        assert f"({place}, element " in well(home, "why", run_of(home, name))
+        (row,) = [row for row in data(home, "errors") if row["definition"] == name]
+        assert row["place"] == place
+        assert place in well(home, "errors")
+        assert place in well(home, "errors", "show", row["incident"])
+    (home / "recipes" / "demo.xml").write_text("<recipe>")
+    row = next(row for row in data(home, "errors") if row["what"] == "file")
+    assert row["place"].startswith("recipes/demo.xml:1")
+
+
 def test_colours_are_for_terminals_and_can_be_declined(place: Path) -> None:
     coloured = on_a_terminal(place, "runs")
     assert "\x1b[" in coloured

@@ -28,6 +28,7 @@ INCIDENTS = (
     Column("14 days", _bars),
     Column("newest", lambda row: row["newest"][0], right=True),
     Column("where", lambda row: " ".join(filter(None, (row["definition"], row["part"])))),
+    Column("place", lambda row: row["place"] or ""),
     Column("type", lambda row: row["type"]),
     Column("message", lambda row: row["message"], most=200),
 )
@@ -77,6 +78,7 @@ def _shown(row: Row) -> None:
             ("acknowledged", who),
             ("of", row["definition"]),
             ("part", row["part"]),
+            ("place", row["place"]),
             ("type", row["type"]),
             ("message", row["message"]),
             ("count", row["count"]),
