@@ -32,7 +32,7 @@ def nothing() -> None:
 
 
 @action(
-    inputs=[Input("pause", "pause[@seconds]")],
+    inputs=[Input("pause", "pause[@seconds]", reads="seconds")],
     pure=True,
     description="Does nothing for so many seconds, then goes on.",
 )
@@ -101,7 +101,7 @@ def collect(elements: list[Element]) -> etree._Element:
 
 
 @action(
-    inputs=[Input("counter", "counter", outdates=True)],
+    inputs=[Input("counter", "counter", outdates=True, reads="name value by")],
     outputs=[Output("counter", "counter")],
     runs="inline",
     pure=True,

@@ -30,7 +30,12 @@ USUAL_DAYS, MOST_DAYS, USUAL_PAST = 31, 366, 1
 BATCH = 250
 HOUR = 3_600.0
 
-CALENDAR = Input("calendar", "calendar[@name]", holds={"days": "number", "past": "number"})
+CALENDAR = Input(
+    "calendar",
+    "calendar[@name]",
+    holds={"days": "number", "past": "number"},
+    reads="name path days past",
+)
 EVENTS = Output("events", "event[@key and @calendar]", list=True, optional=True, replaces="@key")
 GONE = Output("gone", "outdated[@key and @calendar]", list=True, optional=True, replaces="event/@key")
 TROUBLES = Output("troubles", "error[@calendar]", list=True, optional=True)

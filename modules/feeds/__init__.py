@@ -21,7 +21,7 @@ from .reading import LONGEST, FeedError, Items, cut, is_web, line_of
 
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 
-FEED = Input("feed", "feed[@url or @path]", holds={"every": "number"})
+FEED = Input("feed", "feed[@url or @path]", holds={"every": "number"}, reads="url path name every")
 ITEMS = Output("items", "item[@feed and @id]", list=True, optional=True, unique="concat(@feed,' ',@id)")
 TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
 """Declared, so that the trouble of an hour does not end a source that goes on."""

@@ -36,7 +36,7 @@ from .places import (
 from .watching import BATCH, WHOLE, Folder, Notices, Told, look
 
 MAX_TEXT = 8 * 1024 * 1024
-FOLDER = Input("folder", "folder[@path]")
+FOLDER = Input("folder", "folder[@path]", reads="path pattern recursive settle sha256")
 FILES = Output(
     "files",
     "file[@path and @event]",

@@ -42,15 +42,23 @@ SAFE_SECONDS = 60
 MOST_REPEATED = 78
 """The most characters of a stranger's subject or name that an acknowledgement repeats: a line."""
 MAILBOX = Input(
-    "mailbox", "mailbox[@path or @host]", holds={"kind": ("maildir", "mbox", "imap"), "since": "date"}
+    "mailbox",
+    "mailbox[@path or @host]",
+    holds={"kind": ("maildir", "mbox", "imap"), "since": "date"},
+    reads="name kind path host port tls user secret folder account since",
 )
 MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
-IDENTITY = Input("identity", "identity[@address]")
+IDENTITY = Input("identity", "identity[@address]", reads="name address")
 SIGNATURE = Input("signature", "signature", optional=True)
 DRAFT = Input("draft", "draft", use=True)
-OUTBOX = Input("outbox", "outbox[@path or @host]", holds={"kind": ("maildir", "smtp")})
+OUTBOX = Input(
+    "outbox",
+    "outbox[@path or @host]",
+    holds={"kind": ("maildir", "smtp")},
+    reads="name kind path host port tls user secret",
+)
 SENT = Output("sent", "sent")
 
 

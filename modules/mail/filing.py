@@ -24,7 +24,7 @@ _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
 
 
 @action(
-    inputs=[MAIL, Input("move", "move[@to]"), MAILBOXES],
+    inputs=[MAIL, Input("move", "move[@to]", reads="to"), MAILBOXES],
     outputs=[Output("moved", "moved[@to]")],
     description="A letter in another folder of its mailbox.",
     describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
@@ -39,7 +39,7 @@ def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Eleme
 
 
 @action(
-    inputs=[MAIL, Input("flag", "flag[@add or @remove]"), MAILBOXES],
+    inputs=[MAIL, Input("flag", "flag[@add or @remove]", reads="add remove"), MAILBOXES],
     outputs=[Output("flagged", "flagged[@mail]")],
     description="A letter with other flags.",
     describe='Flag "{substring($mail/@subject, 1, 80)}"',

@@ -21,7 +21,7 @@ USUAL_SECONDS = 120.0
 
 
 @action(
-    inputs=[Input("prompt", "prompt[@model]")],
+    inputs=[Input("prompt", "prompt[@model]", reads="model answer most tokens")],
     outputs=[Output("answer", "*", list=True)],
     outside=False,
     model="prompt",
@@ -52,7 +52,7 @@ async def ask(prompt: Element) -> list[etree._Element]:
 
 
 @action(
-    inputs=[Input("prompt", "prompt[@model]")],
+    inputs=[Input("prompt", "prompt[@model]", reads="model answer most tokens")],
     outputs=[Output("spent", "spent[@model]")],
     outside=False,
     description="Tells what a language model has cost today, and may cost yet.",

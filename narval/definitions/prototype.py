@@ -34,7 +34,8 @@ class Input:
     takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
     empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
     step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
-    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it.
+    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it. `reads`
+    are all attributes that are read of such an element: another is told to be a slip. () says nothing.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Input:
     tightens: Input | None = field(default=None, repr=False)
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
     newest: int = 0
+    reads: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -60,8 +62,10 @@ class Input:
         tightens: Input | None = None,
         holds: Mapping[str, str | tuple[str, ...]] = NO_NAMESPACES,
         newest: int = 0,
+        reads: str | Iterable[str] = (),
     ) -> None:
-        _set(self, holds=MappingProxyType(dict(holds)), newest=newest)
+        words = reads.split() if isinstance(reads, str) else reads
+        _set(self, holds=MappingProxyType(dict(holds)), newest=newest, reads=tuple(words))
         _set(self, id=id, match=_texts(match), use=use, list=list, optional=optional, outdates=outdates)
         _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
 

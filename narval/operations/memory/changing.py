@@ -15,6 +15,7 @@ from narval.operations.registry import operation
 from narval.runtime.agent.declared import LIBRARY, outdate_elements, replace_element
 from narval.runtime.agent.turn import Turn
 from narval.runtime.daemon.daemon import Daemon
+from narval.runtime.home.known_attributes import known_attributes, unread_attributes
 
 
 @operation("write")
@@ -24,7 +25,8 @@ async def add(
     """Add elements: of each document the root, or each child of a root `memory`.
 
     With `replace` the one element given is added in place of that element, which is outdated; where
-    `data/memory.xml` declares the old one, the new one is declared (N4).
+    `data/memory.xml` declares the old one, the new one is declared (N4). `warnings` tell of attributes that
+    nothing reads, on elements that narval or an action interprets.
     """
     schemas, origin = files_of(daemon).schemas, asker.origin()
     found = await admitted(schemas, elements)
@@ -44,7 +46,22 @@ async def add(
             return [replace_element(turn, replace, found[0], made)]
         return [turn.add(element, origin) for element in found]
 
-    return {"eids": await daemon.host.submit(work)}
+    eids, slips = await daemon.host.submit(work), _slips(daemon, found)
+    return {"eids": eids, "warnings": slips} if slips else {"eids": eids}
+
+
+LOOKED_AT = 1000
+"""The number of elements of one request among which slips are looked for."""
+
+
+def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
+    """Warnings about attributes that nothing reads, each once."""
+    known, told = known_attributes(daemon.agent.library), dict[str, None]()
+    for element in (Element(0, xml) for xml in elements[:LOOKED_AT]):
+        if element.name in known:
+            unread = unread_attributes(known, element.name, element.attributes)
+            told |= dict.fromkeys(message for _, message in unread)
+    return list(told)
 
 
 @operation("write")

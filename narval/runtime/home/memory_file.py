@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from narval.memory.elements.control_elements import START_PLANS, TARGET, TASK, T
 from narval.memory.elements.element import Element, Tree, identity, local_name
 from narval.memory.patterns.pattern import condition
 from narval.runtime.home.agents.settings import AgentSettings, usable
+from narval.runtime.home.known_attributes import known_attributes, unread_attributes
 from narval.runtime.home.schemas import Schemas
 from narval.runtime.system.regular_file import read_source
 from narval.runtime.system.unexpected import unexpected
@@ -43,17 +45,20 @@ def read_memory(
     """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
 
     With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
-    definition that is not there, unless `starts` is False. The elements must be within the `limits` of the
+    definition that is not there, and a warning tells of an attribute that nothing reads, unless `starts` is
+    False. The elements must be within the `limits` of the
     agent (G16). `shown` is the path of the file for people.
     """
     try:
         source = read_source(path, shown)
         root = read_xml(source)
         faults = [*_faults(root, source, schemas), *_over_limit(root, source, limits)]
+        warnings = list[Fault]()
         if library is not None:
             faults += _ill_held(root, source, library)
             faults += _dangling(root, source, library) if starts else ()
-        return (None, faults) if faults else (elements_of(source.data), [])
+            warnings = [*_unread(root, source, library)] if starts else []
+        return (None, faults + warnings) if faults else (elements_of(source.data), warnings)
     except FileNotFoundError:
         return [], []
     except DefinitionError as error:
@@ -173,6 +178,14 @@ def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault
         elif child.tag == TASK_OBJECT and taking(library, child.attributes.get(TASK, "")) is None:
             known = [name for found in library if taking(library, name := found.full_name)]
             yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known))
+
+
+def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Warnings about attributes that nothing reads."""
+    known = known_attributes(library)
+    for child in (each for each in root.children if each.tag in known):
+        for name, message in unread_attributes(known, child.tag, child.attributes):
+            yield replace(source.fault(message, *child.place(name)), warning=True)
 
 
 def _unknown(child: XmlNode, attribute: str, what: str, known: list[str]) -> tuple[str, int, int]:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.definitions.reading.durations import read_duration
-from narval.operations.text import took, xml_text
+from narval.operations.text import clean, took, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
@@ -135,6 +135,7 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
     together, are added some at a time. With --replace the element EID is outdated by the new one.
     """
     eids: list[int] = []
+    doubts: dict[str, None] = {}
     asked: dict[str, Any] = {} if replace is None else {"replace": replace}
     with Progress() as progress:
         documents = documents_of(files, progress)
@@ -142,13 +143,17 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
         acting = session.connect("record")
         with acting as connection, naming(files, documents):
             for batch in batches(documents):
-                added = connection.ask("add", elements=batch, **asked)["eids"]
+                answer = connection.ask("add", elements=batch, **asked)
+                added = answer["eids"]
                 eids += added
+                doubts |= dict.fromkeys(answer.get("warnings", ()))
                 progress.clear()
                 if added and not session.as_json:
                     click.echo("\n".join(map(str, added)))
+    for doubt in doubts:
+        click.echo(clean(f"warning: {doubt}"), err=True)
     if session.as_json:
-        session.give({"eids": eids}, click.echo)
+        session.give({"eids": eids, "warnings": list(doubts)} if doubts else {"eids": eids}, click.echo)
 
 
 _SEND = """\
