@@ -1,5 +1,7 @@
 """The pytest plugin `narval`: a fixture `agent` on a home in memory, and scenarios as tests.
 
+A test with that fixture fails where a run of the agent failed, unless its mark `runs_fail` expects that.
+
 Files of the name `*.scenario.xml`, and XML files within a folder `scenarios` whose first element is a
 `scenario`, are collected: each is one test, on the home that it lies in or that the ini option `narval_home`
 names. What narval needs for that is imported when there is such a file.
@@ -7,7 +9,7 @@ names. What narval needs for that is imported when there is such a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +27,63 @@ LONGEST_STORY = 300
 _STAGES: pytest.StashKey[dict[Path, SimulatedHome]] = pytest.StashKey()
 
 
+_AGENT: pytest.StashKey[Agent] = pytest.StashKey()
+"""The agent of a test."""
+
+FAILS = "runs_fail"
+"""The mark of a test whose runs are to fail."""
+
+
 @pytest.fixture
-def agent() -> Iterator[Agent]:
-    """An agent with nothing on disk, whose memory is empty; it is closed when the test ends."""
+def agent(request: pytest.FixtureRequest) -> Iterator[Agent]:
+    """An agent with nothing on disk, whose memory is empty; it is closed when the test ends.
+
+    The test fails where a run of it failed, unless it has the mark `runs_fail`.
+    """
     import narval
 
     with narval.open() as opened:
+        request.node.stash[_AGENT] = opened
         yield opened
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    says = "a run of each of these definitions fails; without names, some run does"
+    config.addinivalue_line("markers", f"{FAILS}(*names): {says}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Fail a test for each run of its agent that failed, or that was to fail and did not."""
+    try:
+        result = yield
+    except BaseException:
+        if told := [text for _, text in _failed_runs(pyfuncitem)]:
+            pyfuncitem.add_report_section("call", "runs that failed", "\n".join(told))
+        raise
+    failed, mark = list(_failed_runs(pyfuncitem)), pyfuncitem.get_closest_marker(FAILS)
+    expected = set(mark.args) if mark is not None else set()
+    names = {name for name, _ in failed}
+    wrong = [text for name, text in failed if mark is None or (expected and name not in expected)]
+    wrong += [f"expected a run of {name} to fail, and none did" for name in sorted(expected - names)]
+    if mark is not None and not expected and not failed:
+        wrong.append("expected a run to fail, and none did")
+    if wrong:
+        hint = f'where a run is to fail, say so: @pytest.mark.{FAILS}("{min(names - expected)}")'
+        pytest.fail("\n".join([*wrong, hint] if names - expected else wrong), pytrace=False)
+    return result
+
+
+def _failed_runs(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    """The definition of each run of a test that failed, and why it did, with file and line; none called by
+    another.
+    """
+    if (agent := item.stash.get(_AGENT, None)) is None:
+        return
+    for run in agent.runs("failed"):
+        if run["parent"] is None:
+            yield run["name"], f"run {run['eid']} of {run['name']} {agent.why(run['eid'])['reason']}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
