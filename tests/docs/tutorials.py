@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from narval.runtime.system.logins import login
-from tests.docs.test_cli_page import Reader, steady
-from tests.docs.typed import blocks, commands, give_python
+from tests.docs.test_cli_page import Reader
+from tests.docs.typed import Numbers, blocks, commands, give_python, steady
 
-NUMBER = re.compile(r"(?<![\w.:-])[1-9]\d+\b(?![.:-]\d)")
-"""The number of an element or a run: of two digits at least, for smaller ones count something."""
 LOOKS = ("narval", "cat", "ls")
 ALTERS = ("add", "start", "run", "init", "stop", "take", "kill", "answer", "signal", "outdate", "put")
 PATIENCE = 30.0
@@ -28,7 +26,7 @@ class Typist(Reader):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         give_python(self)
-        self._here: dict[str, str] = {}
+        self._numbers = Numbers()
         self._port = str(_free_port())
 
     def types(self, command: str, shown: str) -> str:
@@ -36,13 +34,14 @@ class Typist(Reader):
 
         A look is taken again for a while: a person takes longer to type than a daemon to act.
         """
-        command = NUMBER.sub(lambda found: self._here.get(found[0], found[0]), command)
+        if stale := self._numbers.stale_in(command):
+            return f"$ {command}\n{stale}"
         until = time.monotonic() + PATIENCE
         while True:
             written = self.does(command.replace(PORT, self._port))
             written = written.replace(str(self.folder), "/home/ann").replace(self._port, PORT)
             written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
-            if self._agrees(shown, written):
+            if self._numbers.agree(steady(shown), steady(written)):
                 return ""
             if not is_look(command) or time.monotonic() > until:
                 return f"$ {command}\n{written}\ninstead of\n{shown}"
@@ -62,32 +61,11 @@ class Typist(Reader):
                 break
             time.sleep(0.1)
 
-    def _agrees(self, shown: str, written: str) -> bool:
-        """True if both are the same but for numbers, and these stand for each other."""
-        lines = [" ".join(steady(line).split()) for line in shown.strip().splitlines()]
-        numbers = [number for line in lines for number in NUMBER.findall(line)]
-        pattern = "\n".join(".*?" if line == "…" else _any_number(line) for line in lines)
-        said = "\n".join(" ".join(line.split()) for line in steady(written).splitlines())
-        found = re.fullmatch(pattern, said, re.DOTALL)
-        if found is None:
-            return False
-        pairs = dict(zip(numbers, found.groups(), strict=True))
-        agree = all(self._here.get(there, here) == here for there, here in pairs.items())
-        if agree:
-            self._here |= pairs
-        return agree
-
 
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
-
-
-def _any_number(line: str) -> str:
-    """A line as a regular expression, in which the number of an element is any."""
-    parts = NUMBER.split(line)
-    return r"(\d+)".join(map(re.escape, parts))
 
 
 def is_look(command: str) -> bool:

@@ -20,7 +20,7 @@ NUMBER = re.compile(r"(?<![\w:.=\"'-])[1-9]\d*(?![\w:.\"'-])")
 VARIES = [
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?= \([\w/]+\), after)", "MOMENT"),
     (r"\d{4}-\d\d-\d\d (?=\d\d:\d\d:\d\d \()", "DAY "),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?! \()", "MOMENT"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?(?! \()", "MOMENT"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "MOMENT"),
     (r"\b\d+(\.\d)? (ms|s)\b", "LENGTH"),
     (r"\b(eid|work|run|mail|error)=\"\d+\"", r"\1=N"),
@@ -60,14 +60,19 @@ def steady(text: str) -> str:
 
 
 class Numbers:
-    """What the numbers of the page are here: each stands for one, and always for the same."""
+    """What the numbers of the page are here: each stands for one, and always for the same.
+
+    One that a command has must be the same here: a reader types it as it stands.
+    """
 
     def __init__(self) -> None:
         self._here: dict[str, str] = {}
 
-    def in_command(self, command: str) -> str:
-        """A command of the page with the numbers that are meant here."""
-        return NUMBER.sub(lambda found: self._here.get(found[0], found[0]), command)
+    def stale_in(self, command: str) -> str:
+        """What is wrong with the numbers of a command; "" if each is here what the page says."""
+        here = {number: self._here.get(number, number) for number in NUMBER.findall(command)}
+        stale = [f"{there} is {number} here" for there, number in here.items() if there != number]
+        return f"{', '.join(stale)}: set the page right, or name the run" if stale else ""
 
     def agree(self, shown: str, written: str) -> bool:
         """True if two texts are the same but for their numbers, and these stand for each other.
@@ -131,9 +136,11 @@ def type_along(reader: Reader, page: Path) -> None:
 
 def typed(reader: Reader, numbers: Numbers, command: str, shown: str) -> str | None:
     """None if a command writes what is shown, at once or, where it only looks, soon; else what it wrote."""
+    if stale := numbers.stale_in(command):
+        return stale
     until = time.monotonic() + PATIENCE
     while True:
-        written = reader.does(numbers.in_command(command)).replace(str(reader.folder), "/home/ann")
+        written = reader.does(command).replace(str(reader.folder), "/home/ann")
         written = re.sub(rf"\b{login(os.geteuid())}\b", "ann", written)
         if numbers.agree(steady(shown), steady(written)):
             return None
