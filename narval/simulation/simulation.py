@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from narval.definitions.action.definition import Action
+from narval.definitions.library import Library
 from narval.definitions.prototype import Prototype
 from narval.engines.registry import is_standing, run_kinds, runnable
 from narval.errors import DefinitionError, RequestError
@@ -108,7 +109,7 @@ class _Simulation:
             self._prototype,
             self._recipe,
             lambda call: self._agents.known[call.agent].schemas.refusal,
-            self._set_by_author,
+            lambda call: _set_by_author(self._agents.known[call.agent].library, call),
         )
         self._executor = SimulatedExecutor(
             settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
@@ -163,14 +164,6 @@ class _Simulation:
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
         step = steps.get(call.step)
         return step.prototype(found.prototype) if step is not None else found.prototype
-
-    def _set_by_author(self, call: CallContext) -> Mapping[str, str]:
-        """The attributes that a prompt sets, as the action `model.ask` would; {} for any other call."""
-        found = self._agents.known[call.agent].library.get("action", call.target.action)
-        prompt = call.inputs.get(found.model) if isinstance(found, Action) and found.model else None
-        if not isinstance(prompt, Element):
-            return {}
-        return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}
 
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""
@@ -323,3 +316,12 @@ class _Outcome:
         """Raise the first refusal, if there was one."""
         if self._refused:
             raise self._refused[0]
+
+
+def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
+    """The attributes that the prompt of a call sets, as `model.ask` would; {} for any other call."""
+    found = library.get("action", call.target.action)
+    prompt = call.inputs.get(found.model) if isinstance(found, Action) and found.model else None
+    if not isinstance(prompt, Element):
+        return {}
+    return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}

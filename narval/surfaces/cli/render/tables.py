@@ -329,13 +329,11 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
     columns = [columns[index] for index in kept]
     cells = [[line[index] for index in kept] for line in cells]
-    if not columns:
-        return
-    if drawn:
+    if drawn and columns:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in found]
         _drawn(columns, cells, styles)
     else:
-        for line in _plain(columns, cells):
+        for line in _plain(columns, cells) if columns else ():
             click.echo(line)
 
 
