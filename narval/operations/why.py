@@ -16,7 +16,6 @@ from narval.memory.elements.element import Element, parse
 from narval.memory.elements.error_element import read_error
 from narval.memory.elements.outdated_element import OUTDATED, reason_in
 from narval.memory.lineage import made_of
-from narval.memory.memory import Memory
 from narval.operations import json_forms
 from narval.operations.asker import Asker
 from narval.operations.json_forms import moment
