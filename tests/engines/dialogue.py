@@ -52,7 +52,7 @@ from narval.engines.view import verdict_of
 from narval.errors import ActionError
 from narval.memory.elements import changes as facts
 from narval.memory.elements.canonical import canonical
-from narval.memory.elements.element import Element
+from narval.memory.elements.element import Element, Origin
 from narval.memory.lineage import current, fits_since
 from narval.memory.memory import Memory
 from narval.source.text import Source
@@ -303,6 +303,13 @@ class Dialogue:
         self.memory.apply(facts.Outdated((eid,)))
         self._offer(eid, outdated=True)
         self._drain()
+
+    def replaces(self, eid: int, xml: str) -> int:
+        """An element is replaced by a new version of it; the eid of that."""
+        now = self.memory.next_eid
+        self.memory.apply(facts.Added(Element(now, canonical(xml), self.now, Origin(inputs=(eid,)))))
+        self.outdated(eid)
+        return now
 
     def forgets(self, *eids: int) -> None:
         """Elements leave memory, and nobody is told."""

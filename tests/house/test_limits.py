@@ -71,9 +71,15 @@ def test_no_folder_has_too_many_rooms() -> None:
     } == {}
 
 
+TESTS_ALLOWED: dict[str, str] = {"tests/engines/dialogue.py": "one way of speaking with all engines"}
+"""Files of tests with more lines, and why."""
+
+
 def test_no_file_of_tests_is_too_long() -> None:
-    tests = (ROOT / "tests").rglob("*.py")
-    assert [f"{path.relative_to(ROOT)}: {lines(path)}" for path in tests if lines(path) > TEST_FILE] == []
+    sizes = {str(path.relative_to(ROOT)): lines(path) for path in (ROOT / "tests").rglob("*.py")}
+    long = {name for name, size in sizes.items() if size > TEST_FILE}
+    assert sorted(long - set(TESTS_ALLOWED)) == []
+    assert sorted(set(TESTS_ALLOWED) - long) == []
 
 
 def test_no_exception_is_left_that_is_not_needed() -> None:

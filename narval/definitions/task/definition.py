@@ -31,6 +31,7 @@ class Rule(msgspec.Struct, frozen=True):
     `before_action`, counted from when it held, the action is done. None: at once.
 
     `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`.
+    A call of the action that failed is made again `retries` times before the action has failed.
     """
 
     event: str
@@ -41,6 +42,7 @@ class Rule(msgspec.Struct, frozen=True):
     before_action: TimeSpec | None = None
     action: Script = ()
     line: int = 1
+    retries: int = 0
 
 
 class TaskState(msgspec.Struct, frozen=True):

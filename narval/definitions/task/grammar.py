@@ -61,6 +61,9 @@ VARIABLES = ("object", "carried")
 
 _LISTS = ("USERS", "ROLES", "COMPOSED FROM", "FINAL")
 _CONSTANTS = {"": True, "true": True, "false": False}
+MOST_RETRIES = 1000
+"""A call of an action is made again at most so often."""
+
 _LONGEST_NAME = 100
 
 
@@ -257,8 +260,21 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     condition = _condition(cursor, [parameter.text for parameter in known])
     before_action = read_time_spec(cursor, known)
     cursor.expect("a window of time, or ACTION", "ACTION")
+    retries = _retries(cursor)
     windows = before_condition, condition, before_action
-    return WrittenRule(event, known, mode, is_global, period, *windows, read_code(cursor))
+    return WrittenRule(event, known, mode, is_global, period, *windows, read_code(cursor), retries)
+
+
+def _retries(cursor: Cursor) -> int:
+    """The number of times that a call of an action is made again; RETRIES is a word in this place alone."""
+    if cursor.next.kind != NAME or cursor.next.text.upper() != "RETRIES":
+        return 0
+    cursor.advance()
+    number = cursor.expect("how often a call that failed is made again, such as 3, after RETRIES", NUMBER)
+    if not number.text.isdigit() or not 1 <= int(number.text[:5]) <= MOST_RETRIES or len(number.text) > 5:
+        cursor.fault(f"RETRIES: expected 1 to {MOST_RETRIES}, found {number.text!r:.40}", number.at)
+        return 0
+    return int(number.text)
 
 
 def _parameters(cursor: Cursor) -> list[Lexeme]:

@@ -158,6 +158,7 @@ class _FileReader:
             rule.before_action,
             scripts.checked(rule.action, at),
             self._place(rule.event)[0],
+            rule.retries,
         )
 
     def _event(self, event: WrittenRule) -> TaskDefinition | None:

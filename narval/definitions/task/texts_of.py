@@ -82,6 +82,7 @@ def _rule_text(rule: Rule, indent: str) -> str:
         words += [f"\n{indent}  {keyword}"]
         if keyword == "CONDITION" and rule.condition is not True:
             words += [f" {quoted('false' if rule.condition is False else rule.condition.text)}"]
+    words += [f" RETRIES {rule.retries}"] if rule.retries else []
     return "".join(words) + (_block(rule.action, f"{indent}  ") if rule.action else "")
 
 

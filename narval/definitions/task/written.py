@@ -25,6 +25,7 @@ class WrittenRule(msgspec.Struct):
     condition: Condition | bool = True
     before_action: TimeSpec | None = None
     action: Script = ()
+    retries: int = 0
 
 
 class WrittenState(msgspec.Struct):

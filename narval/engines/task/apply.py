@@ -31,6 +31,7 @@ from narval.engines.task.changes import (
     ScriptAt,
     ScriptBegan,
     ScriptEnded,
+    ScriptRested,
     ScriptsDropped,
     ServerLeft,
     SignalKept,
@@ -117,7 +118,12 @@ def _alter_script(state: InstanceState, **values: Any) -> None:
 
 
 def _script_at(state: InstanceState, change: ScriptAt) -> None:
-    _alter_script(state, position=change.position, call=change.call, reserved=change.reserved)
+    _alter_script(state, position=change.position, call=change.call, reserved=change.reserved, wake="")
+
+
+def _script_rested(state: InstanceState, change: ScriptRested) -> None:
+    tries = state.frames[-1].tries + 1
+    _alter_script(state, position=change.position, call="", reserved=(), tries=tries, wake=change.wake)
 
 
 def _script_ended(state: InstanceState, change: ScriptEnded) -> None:

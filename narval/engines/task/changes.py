@@ -108,6 +108,15 @@ class ScriptAt(TaskChange, frozen=True):
     reserved: tuple[int, ...] = ()
 
 
+class ScriptRested(TaskChange, frozen=True):
+    """A call of an action failed: its statement, at a position, is done again when a timer has fired."""
+
+    position: tuple[int, ...]
+    wake: str
+    until: float
+    problem: str
+
+
 class ScriptEnded(TaskChange, frozen=True):
     """The script came to its end."""
 

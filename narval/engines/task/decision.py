@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.definitions.task.definition import TaskDefinition
+from narval.definitions.task.definition import Rule, TaskDefinition
 from narval.definitions.task.script import Script
 from narval.engines import commands
 from narval.engines.calls.assignment import Slot, assign
@@ -30,10 +30,15 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         if frame.kind == "routes":
             return definition.route_of(frame.state)
         if frame.kind == "action":
-            rules = definition.rules_for(frame.state, frame.event)
-            return rules[frame.rule].action if frame.rule < len(rules) else ()
+            rule = self.rule(frame)
+            return rule.action if rule is not None else ()
         found = definition.states[frame.state]
         return found.on_leaving if frame.kind == "leaving" else found.on_assert
+
+    def rule(self, frame: ScriptFrame) -> Rule | None:
+        """The rule whose action a script is; None of other scripts."""
+        rules = self.definition.rules_for(frame.state, frame.event) if frame.kind == "action" else ()
+        return rules[frame.rule] if frame.rule < len(rules) else None
 
     def task(self, name: str) -> TaskDefinition:
         """The type of a name, in the group first, then alone. Raises ScriptFault."""

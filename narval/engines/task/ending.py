@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from narval.definitions.task.definition import EXCEPTION
 from narval.engines import commands
+from narval.engines.calls.backoff import wait
 from narval.engines.events import Plain
 from narval.engines.task import moves
-from narval.engines.task.changes import EndingBegan, InstanceOver, ServerLeft, SignalLeft
+from narval.engines.task.changes import (
+    EndingBegan,
+    InstanceOver,
+    ObjectReplaced,
+    ScriptEnded,
+    ScriptRested,
+    ServerLeft,
+    SignalLeft,
+)
 from narval.engines.task.decision import InstanceDecision
+from narval.engines.task.values import ScriptFault
 from narval.memory.elements.element import Element
 
 _UNDER_WAY = ("code", "script", "raise", "ended", "routed", "launch")
@@ -31,7 +41,10 @@ def begin_end(
             if purpose == "take":
                 decision.command(commands.CancelCall(call))
         moves.give_up(decision, *_UNDER_WAY)
-    is_there = bool(state.object) and state.stage in ("busy", "entered", "routes") and not state.compensates
+    is_here = bool(state.object) and state.stage in ("busy", "entered", "routes")
+    if gives_back is not None and is_here:
+        roll_back(decision)
+    is_there = is_here and not state.compensates
     for signal, kept in tuple(state.line.items()):
         decision.change(SignalLeft(signal))
         if kept.name == "act":
@@ -67,32 +80,74 @@ def end(decision: InstanceDecision) -> bool:
 def _leave(decision: InstanceDecision) -> None:
     """Tell the server that it works no more, and give the object back as it was (K16)."""
     state = decision.state
-    eid = _rolled_back(decision) if state.gives_back else 0
+    eid = state.object if state.gives_back else 0
     if eid or state.joined:
         told: dict[str, Plain] = {"instance": state.eid, "object": eid, "front": bool(eid)}
         decision.tell("down", told, (eid,) if eid else (), purpose="down")
     decision.change(ServerLeft(eid))
 
 
-def _rolled_back(decision: InstanceDecision) -> int:
-    """The object as it was at its last commit: a new version of it, if it was altered since."""
-    state = decision.state
-    before = decision.view.element(state.given)
-    if state.object == state.given or before is None:
-        return state.object
-    eid = decision.add(Element(0, before.xml), decision.part, inputs=(state.object,))
-    decision.command(commands.Outdate((state.object,)))
-    return eid
+def roll_back(decision: InstanceDecision) -> None:
+    """Have the object as it was last committed: a new version of that, if it was replaced since."""
+    state, view = decision.state, decision.view
+    committed, current = view.element(state.given), view.current(state.object)
+    if not state.object or committed is None:
+        return
+    now = view.element(current) if current is not None else None
+    if now is not None and now.xml == committed.xml:
+        eid = now.eid
+    else:
+        eid = decision.add(Element(0, committed.xml), decision.part, inputs=(current or state.object,))
+        if current is not None:
+            decision.command(commands.Outdate((current,)))
+    if eid != state.object:
+        decision.change(ObjectReplaced(state.object, eid))
 
 
-def fail(decision: InstanceDecision, kind: str, message: str) -> None:
+def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
+    """Go on after a script that failed: an action fails with its event alone, any other is an EXCEPTION."""
+    frames = decision.state.frames
+    if frames and frames[-1].kind == "action" and not decision.definition.is_global:
+        _action_failed(decision, fault)
+    else:
+        fail(decision, fault)
+
+
+def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
+    """Have the call of an action made again that failed, if its rule has retries left; False if not."""
+    frame = decision.state.frames[-1]
+    rule = decision.rule(frame)
+    if rule is None or fault.final or frame.tries >= rule.retries:
+        return False
+    *outer, place = frame.position
+    wake, until = decision.identifier(), decision.event.at + wait(None, frame.tries + 1, decision.event.id)
+    decision.change(ScriptRested((*outer, place - 1), wake, until, fault.message))
+    decision.command(commands.SetTimer(wake, until))
+    return True
+
+
+def _action_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
+    """End an action as failed, with an error element; the instance stays in its state and goes on."""
+    frame = decision.state.frames[-1]
+    _add_error(decision, fault)
+    decision.free(frame.reserved, well=False)
+    moves.answer_act(decision, frame, fault.message)
+    decision.change(ScriptEnded())
+
+
+def _add_error(decision: InstanceDecision, fault: ScriptFault) -> int:
+    eid = decision.state.object
+    where: dict[str, str | int | None] = {"object": eid or None}
+    inputs = (eid,) if eid else ()
+    return decision.add_error_element(fault.kind, fault.message, decision.part, inputs=inputs, where=where)
+
+
+def fail(decision: InstanceDecision, fault: ScriptFault) -> None:
     """Go to EXCEPTION (KA29). What fails there, or once the case knows, is left out."""
-    state = decision.state
+    state, message = decision.state, fault.message
     if state.outcome:
         return
-    inputs = (state.object,) if state.object else ()
-    where: dict[str, str | int | None] = {"object": state.object or None}
-    error = decision.add_error_element(kind, message, decision.part, inputs=inputs, where=where)
+    error = _add_error(decision, fault)
     if decision.definition.is_global:
         begin_end(decision, "failed", message, error=error)
     elif state.stage in ("told", "after") or state.state == EXCEPTION:

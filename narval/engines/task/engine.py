@@ -73,11 +73,13 @@ def advance(
                 _returned(decision, event)
             case TimerFired() if event.wake == state.wake and not state.over:
                 _lease_over(decision)
+            case TimerFired() if state.frames and event.wake == state.frames[-1].wake:
+                decision.change(ScriptAt(state.frames[-1].position))
             case Cancelled() if not (state.over or state.outcome):
                 why = event.reason or f"it was cancelled{f' by {event.by}' if event.by else ''}"
                 ending.begin_end(decision, "cancelled", why, gives_back=True)
     except ScriptFault as fault:
-        ending.fail(decision, fault.kind, fault.message)
+        ending.fail(decision, fault)
     if state.status != "ready":
         life.settle(decision)
     return decision.changes, decision.commands
@@ -89,8 +91,8 @@ def on_engine_error(
     """Decide the end of an instance whose advance raised."""
     decision = InstanceDecision(state, APPLY, event, view, definition=definition)
     if not state.over:
-        if state.wake:
-            decision.command(commands.CancelTimer(state.wake))
+        for wake in filter(None, (state.wake, *(frame.wake for frame in state.frames))):
+            decision.command(commands.CancelTimer(wake))
         decision.change(InstanceOver(event.at, "failed", error))
         decision.report_end((error,))
     return decision.changes, decision.commands
@@ -183,13 +185,18 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
 
 
 def _script_back(decision: InstanceDecision, event: Returned) -> None:
-    """Let the script go on whose call is back. Raises ScriptFault."""
+    """Let the script go on whose call is back, or have it made again."""
     frame = decision.state.frames[-1]
     assert frame.call == event.call, frame
     decision.change(ScriptAt(frame.position))
     asked = decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else ("", "")
     functions.take_back(decision, event)
-    produced = functions.keep(decision, event, target, frame.reserved)
+    try:
+        produced = functions.keep(decision, event, target, frame.reserved)
+    except ScriptFault as fault:
+        if not ending.try_again(decision, fault):
+            ending.script_failed(decision, fault)
+        return
     if produced:
         decision.change(OutputKept(produced))

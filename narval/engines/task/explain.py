@@ -62,6 +62,10 @@ def waiting_for(
             yield Wait(where, "person", f"{_asked(definition)} to do the work", calls=(call,))
         else:
             yield Wait(where, "call", _CALLS[purpose], calls=(call,))
+    for frame in state.frames:
+        if frame.wake:
+            again = f"to do the action of {frame.event} again, after {frame.tries} of its tries failed"
+            yield Wait(where, "try", again)
     if state.outcome:
         return
     if state.program:
@@ -102,7 +106,7 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
     scripts = [
         {
             "id": f"{frame.kind} {frame.state}",
-            "state": "waits" if frame.call else "runs",
+            "state": "waits" if frame.waits else "runs",
             "event": frame.event,
         }
         for frame in state.frames

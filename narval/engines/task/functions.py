@@ -227,7 +227,7 @@ def keep(
         problem, eids = _judged(decision, event, target, reserved)
     decision.free(reserved, well=problem is None)
     if problem is not None:
-        raise ScriptFault(problem.kind, problem.message)
+        raise ScriptFault(problem.kind, problem.message, final=problem.final)
     return follow(decision, eids)
 
 

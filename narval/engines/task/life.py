@@ -33,7 +33,7 @@ def settle(decision: InstanceDecision) -> None:
             if not _step(decision):
                 return
         except ScriptFault as fault:
-            ending.fail(decision, fault.kind, fault.message)
+            ending.script_failed(decision, fault)
 
 
 def _step(decision: InstanceDecision) -> bool:
@@ -42,7 +42,7 @@ def _step(decision: InstanceDecision) -> bool:
     if state.outcome:
         return ending.end(decision)
     if state.frames:
-        if state.frames[-1].call:
+        if state.frames[-1].waits:
             return False
         if scripts.run(decision, moves.move):
             moves.script_over(decision)
@@ -196,7 +196,12 @@ def _end_of_work(decision: InstanceDecision) -> str:
 
 
 def _after_entry(decision: InstanceDecision) -> None:
-    """Run the routing script, if there is an object; after ABORT that comes once the chain is over (K47)."""
+    """Run the routing script, if there is an object; after ABORT that comes once the chain is over (K47).
+
+    After ABORT and EXCEPTION the object is as it was last committed, whatever replaced it here.
+    """
+    if decision.state.state in (ABORT, EXCEPTION):
+        ending.roll_back(decision)
     decision.change(StageReached("routes"))
     if decision.state.object and decision.state.state != ABORT:
         decision.change(ScriptBegan(ScriptFrame("routes", decision.state.state)))

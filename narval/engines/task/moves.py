@@ -88,6 +88,8 @@ def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
     give_up(decision, "script")
     for frame in reversed(decision.state.frames):
         decision.free(frame.reserved, well=False)
+        if frame.wake:
+            decision.command(commands.CancelTimer(frame.wake))
         if frame.signal:
             answer_act(decision, frame, why)
     decision.change(ScriptsDropped(why))
@@ -96,11 +98,11 @@ def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
 def script_over(decision: InstanceDecision) -> None:
     """Go on after a script: what was left is left for good, and an action is answered."""
     frame = decision.state.frames[-1]
+    if frame.signal:
+        answer_act(decision, frame)
     decision.change(ScriptEnded())
     if frame.kind == "leaving":
         enter(decision, frame.to)
-    elif frame.signal:
-        answer_act(decision, frame)
 
 
 def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") -> None:

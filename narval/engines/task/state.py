@@ -35,7 +35,8 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     An action knows the `parameters` of its event, the object that is `carried` and that one's `case`, and the
     `signal` to be answered; the instance may have `adopted` the object. `position` is that of the next
-    statement. It waits for `call`, if one is under way, which has `reserved` elements.
+    statement. It waits for `call`, if one is under way, which has `reserved` elements; after so many `tries`
+    that failed it waits for the timer `wake`.
     """
 
     kind: ScriptKind
@@ -51,6 +52,13 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     call: str = ""
     reserved: tuple[int, ...] = ()
     adopted: bool = False
+    tries: int = 0
+    wake: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """True while it waits for a call, or for the moment at which one is made again."""
+        return bool(self.call or self.wake)
 
 
 class KeptSignal(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -13,11 +13,11 @@ from narval.memory.elements.element import text_within
 
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
-    """A script that cannot go on: a kind, and a sentence."""
+    """A script that cannot go on: a kind, and a sentence; a fault that is not `final` may pass."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
         super().__init__(message)
-        self.kind, self.message = kind, message
+        self.kind, self.message, self.final = kind, message, final
 
 
 def name_of(operand: Operand) -> str:

@@ -78,7 +78,9 @@ _WINDOWS = st.one_of(st.none(), SPECS)
 def rules(event: str) -> st.SearchStrategy[Rule]:
     """A rule of an event, with the parameter `t`."""
     modes = st.sampled_from(["", "sync", "async"])
-    return st.builds(Rule, st.just(event), st.just(("t",)), modes, _WINDOWS, _CONDITIONS, _WINDOWS, SCRIPTS)
+    tried = {"retries": st.integers(0, 1000)}
+    spec = _WINDOWS, _CONDITIONS, _WINDOWS, SCRIPTS
+    return st.builds(Rule, st.just(event), st.just(("t",)), modes, *spec, **tried)
 
 
 @st.composite

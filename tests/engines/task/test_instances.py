@@ -315,15 +315,6 @@ def test_KA5_an_action_is_done_in_its_state_alone() -> None:
     assert [told["state"] for told in said.signals("at")] == ["a", ""]
 
 
-def test_an_action_that_fails_says_so_and_the_task_is_in_EXCEPTION() -> None:
-    said = Instances(LISTENS)
-    run = said.works_on()
-    signal = said.acts(run, "tick", "a")
-    said.answer(said.call_for("echo"), value={"status": 2})
-    assert said.answer_to(signal)["result"] == "failed"
-    assert said.state(run) == "failed"
-
-
 def test_K39_an_instance_without_an_object_keeps_what_an_event_brings() -> None:
     said = Instances(LISTENS)
     run, eid = said.begins_one(), said.add("<cheque/>")
